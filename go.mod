@@ -1,0 +1,3 @@
+module github.com/spanflame/spanflame
+
+go 1.26
