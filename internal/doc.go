@@ -1,0 +1,2 @@
+// Package internal holds everything that is not public API yet.
+package internal
