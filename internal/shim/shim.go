@@ -56,7 +56,7 @@ type Otel struct {
 type OtelMessage struct{ Otel }
 
 // ResourceMessage carries the resource of a tracer provider; the last stands.
-// Values are string, bool, float64, json.Number or []any of those.
+// Values are string, bool, int64, float64 or []any of those.
 type ResourceMessage struct {
 	Attributes map[string]any `json:"attributes"`
 }
@@ -70,7 +70,7 @@ func (*OtelMessage) message()     {}
 func (*ResourceMessage) message() {}
 func (*ErrorMessage) message()    {}
 
-// hasFiles names the descriptors that came with a register message, in order.
+// Names of the descriptors that come with a registration.
 const (
 	fileMem  = "mem"  // /proc/self/mem, opened for reading
 	fileProc = "proc" // directory /proc/self
