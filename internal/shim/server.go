@@ -150,7 +150,6 @@ func (s *Server) admit(conn *Conn, body []byte, files []*os.File) error {
 	if err := conn.Send("configure", config); err != nil && !reg.Forked {
 		// A forked child does not wait for the answer and may be gone already;
 		// what it sent before is still worth having.
-		conn.closeFiles()
 		return err
 	}
 	return nil

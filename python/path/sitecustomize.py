@@ -7,12 +7,18 @@ import sys
 def _start():
     if sys.version_info < (3, 9) or sys.implementation.name != "cpython":
         return
+    cache = sys.dont_write_bytecode
     try:
+        # Compiling us costs three times what starting us does. The setting is
+        # about the application's directories; this one is ours.
+        sys.dont_write_bytecode = cache and sys.pycache_prefix is not None
         from spanflame import shim
 
         shim.start()
     except Exception:
         pass  # a profiler that fails is not the application's concern
+    finally:
+        sys.dont_write_bytecode = cache
 
 
 def _stand_aside():

@@ -58,15 +58,11 @@ def _loaded():
 
 
 def install():
+    """Have the SDK patched when it is imported, or now if it was."""
     # It is never removed: another thread may be walking the list. It costs an
     # import a tenth of a microsecond.
     sys.meta_path.insert(0, _Finder())
-    catch_up()
-
-
-def catch_up():
-    """Patch an SDK, and a provider, that were there before us."""
-    if _SDK in sys.modules:
+    if _SDK in sys.modules:  # and maybe a provider: opentelemetry-instrument came first
         from . import otel
 
         otel.patch()

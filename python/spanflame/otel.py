@@ -120,10 +120,12 @@ def attach(provider):
     """Add our processor, unless it is there, and tell the agent the resource."""
     global _provider
     try:
-        if shim.current is None:
+        settings = shim.current and shim.current.settings()
+        if not settings:
             return
         processors = getattr(provider._active_span_processor, "_span_processors", ())
-        if shim.include_trace_context and not any(isinstance(p, SpanProcessor) for p in processors):
+        wanted = settings.get("include_trace_context", True)
+        if wanted and not any(isinstance(p, SpanProcessor) for p in processors):
             provider.add_span_processor(SpanProcessor())
         if _provider is None:
             # After the provider's own hook, which changes its resource.

@@ -14,8 +14,8 @@ STDLIB = frozenset(
     "_contextvars _json _socket _struct _thread _weakref binascii fcntl itertools mmap os sys time".split()
 )
 
-_START_TIMEOUT = 1.0
-_FORK_TIMEOUT = 0.1  # nothing is waited for but a full queue
+_CONNECT_TIMEOUT = 0.1  # the kernel answers at once, unless the agent's queue is full
+_ANSWER_TIMEOUT = 0.5
 
 
 class Shim:
@@ -24,23 +24,32 @@ class Shim:
         self._token = token
         self._connection = None
         self._ring = None
+        self._settings = None
 
     def start(self):
-        """Register; return the agent's settings, or None if it has none for us."""
-        try:
-            reply = self._register(_START_TIMEOUT, forked=False).receive()
-            if reply.get("type") == "configure":
-                return reply
-        except Exception:
-            pass  # no agent, or a silent one
-        self._forget()
-        return None
+        self._register(_CONNECT_TIMEOUT, forked=False)
+
+    def settings(self):
+        """Return the agent's answer to our registration, or None if it refused.
+
+        It is read only when it is needed, so that starting waits for nobody;
+        then it has long been there.
+        """
+        connection = self._connection
+        if self._settings is None and connection is not None:
+            try:
+                self._settings = connection.receive(_ANSWER_TIMEOUT)
+            except Exception:
+                self._settings = {}
+            if self._settings.get("type") != "configure":
+                self._forget()
+        return self._settings if self._connection is not None else None
 
     def fork(self):
         """Register again: we are a new process, with memory of our own."""
         try:
             self._forget()
-            self._register(_FORK_TIMEOUT, forked=True)  # the settings are our parent's
+            self._register(_CONNECT_TIMEOUT, forked=True)
         except Exception:
             pass
 
@@ -122,22 +131,18 @@ def _facts(forked):
     }
 
 
-current = None  # the process's Shim, once it is registered
-include_trace_context = True
+current = None  # the process's Shim, once it has registered
 
 
 def start():
     """Register with the agent that the environment names, once."""
-    global current, include_trace_context
+    global current
     address = os.environ.get("SPANFLAME_SOCKET")
     if current is not None or not address or not sys.platform.startswith("linux"):
         return
     shim = Shim(address, os.environ.get("SPANFLAME_TOKEN", ""))
-    settings = shim.start()
-    if settings is None:
-        return
+    shim.start()
     current = shim
-    include_trace_context = settings.get("include_trace_context", True) is True
     os.register_at_fork(after_in_child=shim.fork)
     hook.install()
 
@@ -148,7 +153,5 @@ def pre_instrument():
         start()
         here = __file__.rpartition("/spanflame/")[0]
         sys.path[:] = [entry for entry in sys.path if entry != here]
-        if current is not None:
-            hook.catch_up()
     except Exception:
         pass

@@ -33,10 +33,9 @@ class Connection:
     """
 
     def __init__(self, name, timeout):
-        self._deadline = monotonic() + timeout
         sock = socket(AF_UNIX, SOCK_STREAM)
         sock.settimeout(None)  # socket.setdefaulttimeout() would apply to us
-        self._bound(sock, SO_SNDTIMEO)
+        _bound(sock, SO_SNDTIMEO, timeout)
         sock.connect("\0" + name)
         status = os.fstat(sock.fileno())
         self._file = status.st_dev, status.st_ino
@@ -61,12 +60,13 @@ class Connection:
         """Send without ever waiting."""
         self.send(kind, fields, (), MSG_DONTWAIT)
 
-    def receive(self):
-        """Return the next message, within the time the connection was given."""
-        (size,) = _length.unpack(self._use(lambda sock: self._read(sock, 4)))
+    def receive(self, timeout):
+        """Return the next message."""
+        deadline = monotonic() + timeout
+        (size,) = _length.unpack(self._use(lambda sock: _read(sock, 4, deadline)))
         if size > LIMIT:
             raise ValueError("message too long")
-        return decode(self._use(lambda sock: self._read(sock, size)).decode("utf-8"))
+        return decode(self._use(lambda sock: _read(sock, size, deadline)).decode("utf-8"))
 
     def close(self):
         if same_file(self._fd, self._file):
@@ -83,23 +83,25 @@ class Connection:
         finally:
             sock.detach()
 
-    def _read(self, sock, size):
-        data = b""
-        while len(data) < size:
-            self._bound(sock, SO_RCVTIMEO)
-            chunk = sock.recv(size - len(data))
-            if not chunk:
-                raise OSError("the agent closed the connection")
-            data += chunk
-        return data
 
-    def _bound(self, sock, option):
-        # The kernel's timeout rather than Python's, which would make the socket
-        # non-blocking; then connect() fails at once while the queue is full.
-        left = int((self._deadline - monotonic()) * 1e6)
-        if left <= 0:
-            raise OSError("timeout")
-        sock.setsockopt(SOL_SOCKET, option, _timeval.pack(left // 1000000, left % 1000000))
+def _read(sock, size, deadline):
+    data = b""
+    while len(data) < size:
+        _bound(sock, SO_RCVTIMEO, deadline - monotonic())
+        chunk = sock.recv(size - len(data))
+        if not chunk:
+            raise OSError("the agent closed the connection")
+        data += chunk
+    return data
+
+
+def _bound(sock, option, seconds):
+    # The kernel's timeout rather than Python's, which would make the socket
+    # non-blocking; then connect() fails at once while the queue is full.
+    microseconds = int(seconds * 1e6)
+    if microseconds <= 0:
+        raise OSError("timeout")  # to the kernel, 0 means for ever
+    sock.setsockopt(SOL_SOCKET, option, _timeval.pack(*divmod(microseconds, 1000000)))
 
 
 def encode(value):
