@@ -50,7 +50,7 @@ class SpanProcessor(_sdk.SpanProcessor):
             pass
 
     def _start_root(self, span):
-        span.set_attribute(_ATTRIBUTE, format(span.get_span_context().span_id, "016x"))
+        span.set_attribute(_ATTRIBUTE, "%016x" % span.get_span_context().span_id)
         # on_end gets a copy of the span, but one with the same attributes object.
         span._spanflame_root = span._attributes._spanflame_name = str(span.name)
         if not hasattr(span._span_processor, "_submit_and_await"):

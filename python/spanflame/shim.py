@@ -35,7 +35,7 @@ class Shim:
         It is read only when it is needed, so that starting waits for nobody;
         then it has long been there.
         """
-        connection = self._connection
+        connection = self._reach()
         if self._settings is None and connection is not None:
             try:
                 self._settings = connection.receive(_ANSWER_TIMEOUT)
@@ -54,7 +54,7 @@ class Shim:
             pass
 
     def post(self, kind, fields):
-        connection = self._connection
+        connection = self._reach()
         if connection is not None:
             try:
                 connection.post(kind, fields)
@@ -66,6 +66,13 @@ class Shim:
         ring = self._ring
         if ring is not None:
             ring.write(kind, payload)
+
+    def _reach(self):
+        """Return the connection, made anew if a daemon closed all descriptors."""
+        if self._connection is not None and not self._connection.is_ours():
+            self._forget()
+            self._register(_CONNECT_TIMEOUT, forked=False)
+        return self._connection
 
     def _register(self, timeout, forked):
         files = {}

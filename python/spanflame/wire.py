@@ -34,10 +34,14 @@ class Connection:
 
     def __init__(self, name, timeout):
         sock = socket(AF_UNIX, SOCK_STREAM)
-        sock.settimeout(None)  # socket.setdefaulttimeout() would apply to us
-        _bound(sock, SO_SNDTIMEO, timeout)
-        sock.connect("\0" + name)
-        status = os.fstat(sock.fileno())
+        try:
+            sock.settimeout(None)  # socket.setdefaulttimeout() would apply to us
+            _bound(sock, SO_SNDTIMEO, timeout)
+            sock.connect("\0" + name)
+            status = os.fstat(sock.fileno())
+        except BaseException:
+            sock.close()
+            raise
         self._file = status.st_dev, status.st_ino
         self._fd = sock.detach()
 
@@ -68,13 +72,17 @@ class Connection:
             raise ValueError("message too long")
         return decode(self._use(lambda sock: _read(sock, size, deadline)).decode("utf-8"))
 
+    def is_ours(self):
+        """Say whether the application left us our descriptor."""
+        return same_file(self._fd, self._file)
+
     def close(self):
-        if same_file(self._fd, self._file):
+        if self.is_ours():
             os.close(self._fd)
         self._fd = -1
 
     def _use(self, action):
-        if not same_file(self._fd, self._file):
+        if not self.is_ours():
             raise OSError("our descriptor was closed")
         sock = socket(AF_UNIX, SOCK_STREAM, 0, self._fd)
         try:
