@@ -72,7 +72,7 @@ func (r Record) SpanName() (SpanName, error) {
 // Ring is the reading end of a target's ring. It has one reader.
 type Ring struct {
 	memory  io.ReaderAt
-	publish func(position uint64) // tells the writer what is free again
+	publish func(position []byte) // tells the writer what is free again
 	close   func()
 
 	slots   uint64
@@ -81,6 +81,7 @@ type Ring struct {
 	hole    int    // drains for which next was missing and a later slot there
 	partial map[uint64]*partialRecord
 	batch   [batchSlots * slotSize]byte
+	word    [8]byte
 }
 
 type partialRecord struct {
@@ -98,9 +99,9 @@ func openRing(f *os.File) (*Ring, error) {
 	if err != nil {
 		return nil, err
 	}
-	ring.publish = func(position uint64) {
+	ring.publish = func(position []byte) {
 		// Should it fail, the target finds its ring full and counts drops.
-		_, _ = f.WriteAt(binary.LittleEndian.AppendUint64(nil, position), positionOffset)
+		_, _ = f.WriteAt(position, positionOffset)
 	}
 	ring.close = func() { f.Close() }
 	return ring, nil
@@ -124,7 +125,7 @@ func newRing(memory io.ReaderAt, size int64) (*Ring, error) {
 	}
 	return &Ring{
 		memory:  memory,
-		publish: func(uint64) {},
+		publish: func([]byte) {},
 		close:   func() {},
 		slots:   slots,
 		next:    1,
@@ -137,18 +138,20 @@ func newRing(memory io.ReaderAt, size int64) (*Ring, error) {
 // ring round once at most, so that a writer cannot hold it.
 func (r *Ring) Drain(each func(Record)) (drops uint64) {
 	start := r.next
-	for more := true; more && r.next-start < r.slots; {
-		var lost uint64
-		more, lost = r.drainBatch(each)
+	for range r.slots/batchSlots + 1 {
+		more, lost := r.drainBatch(each)
 		drops += lost
+		if !more {
+			break
+		}
 	}
 	if r.next == start {
 		return drops
 	}
-	r.publish(r.next - 1)
-	var word [8]byte
-	if _, err := r.memory.ReadAt(word[:], dropsOffset); err == nil {
-		if count := binary.LittleEndian.Uint64(word[:]); count > r.drops {
+	binary.LittleEndian.PutUint64(r.word[:], r.next-1)
+	r.publish(r.word[:])
+	if _, err := r.memory.ReadAt(r.word[:], dropsOffset); err == nil {
+		if count := binary.LittleEndian.Uint64(r.word[:]); count > r.drops {
 			drops += count - r.drops
 			r.drops = count
 		}
