@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"syscall"
 	"time"
 )
 
@@ -30,6 +31,9 @@ type Conn struct {
 func (c *Conn) Receive() (Message, error) {
 	body, files, err := receiveFrame(c.sock)
 	closeAll(files...) // only a registration brings files
+	if errors.Is(err, syscall.ECONNRESET) {
+		err = io.EOF // it closed without having read our answer
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -81,8 +82,7 @@ func (a *agent) handle(conn *Conn) {
 	for {
 		message, err := conn.Receive()
 		if err != nil {
-			if !errors.Is(err, io.EOF) && !strings.Contains(err.Error(), "connection reset") &&
-				!strings.Contains(err.Error(), "closed network connection") {
+			if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
 				a.t.Errorf("receive: %v", err)
 			}
 			break

@@ -147,11 +147,9 @@ func (s *Server) admit(conn *Conn, body []byte, files []*os.File) error {
 	if err := conn.adopt(reg.Files, files); err != nil {
 		return err
 	}
-	if err := conn.Send("configure", config); err != nil && !reg.Forked {
-		// A forked child does not wait for the answer and may be gone already;
-		// what it sent before is still worth having.
-		return err
-	}
+	// The shim reads the answer when it needs it. By now the target may be gone,
+	// or another program by exec; what it sent is still worth having.
+	_ = conn.Send("configure", config)
 	return nil
 }
 

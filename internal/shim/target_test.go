@@ -3,6 +3,7 @@
 package shim
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -74,6 +75,7 @@ func TestFork(t *testing.T) {
 	a := startAgent(t)
 	a.run(python, "-c", traced+`
 import os
+with tracer.start_as_current_span("old APIs make their context at first use"): pass
 if os.fork() == 0:
     if os.fork() == 0:
         with tracer.start_as_current_span("a") as span: span.update_name("b")
@@ -101,6 +103,9 @@ os.wait()
 func TestOpenTelemetryInstrument(t *testing.T) {
 	python := testPython(t)
 	instrument := filepath.Join(filepath.Dir(python), "opentelemetry-instrument")
+	if _, err := os.Stat(instrument); err != nil && os.Getenv("CI") == "" {
+		t.Skip(err)
+	}
 	const script = `
 import sys
 from opentelemetry import trace
