@@ -4,7 +4,9 @@ package shim
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -131,4 +133,24 @@ assert not [p for p in sys.path if "/shim-" in p], sys.path
 			t.Errorf("target %+v", last)
 		}
 	})
+}
+
+// What we import the application may find imported; so it is little, and
+// nothing that behaves otherwise once gevent has patched it.
+func TestModules(t *testing.T) {
+	python := testPython(t)
+	a := startAgent(t)
+	without := a.command(python, "-c", "import sys; print(*sys.modules)")
+	without.Env = Environ(without.Env, "/nowhere", "", "")
+	bare, err := without.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lists := strings.Split(a.run(python, "-c", "import sys; print(*sys.modules); from spanflame import shim; print(*shim.STDLIB)"), "\n")
+	allowed := append(strings.Fields(string(bare)), strings.Fields(lists[1])...)
+	for _, module := range strings.Fields(lists[0]) {
+		if !slices.Contains(allowed, module) && !strings.HasPrefix(module, "spanflame") {
+			t.Errorf("imports %s", module)
+		}
+	}
 }
