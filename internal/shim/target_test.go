@@ -4,7 +4,6 @@ package shim
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"

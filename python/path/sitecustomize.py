@@ -1,11 +1,14 @@
 # Starts spanflame's shim, then stands aside as if it had never been imported.
 # Any Python may find this file on its path, so it keeps to syntax that they
 # all parse (2.7, PyPy) and does nothing but stand aside where we support none.
+import os
 import sys
 
 
 def _start():
     if sys.version_info < (3, 9) or sys.implementation.name != "cpython":
+        return
+    if not os.environ.get("SPANFLAME_SOCKET"):
         return
     cache = sys.dont_write_bytecode
     try:

@@ -26,7 +26,7 @@ def write_next(tmp_path, source):
 
 def test_without_an_agent(installed):
     result = run(sys.executable, installed)
-    assert (result.stdout, result.stderr) == ("[] False True\n", "")
+    assert (result.stdout, result.stderr) == ("[] False False\n", "")
 
 
 def test_with_an_agent_that_is_gone(installed):
