@@ -1,7 +1,6 @@
 """Messages to the agent: a length and a JSON object, over a Unix socket."""
 
 import os
-from _json import encode_basestring_ascii, make_scanner
 from _socket import (
     AF_UNIX,
     MSG_DONTWAIT,
@@ -49,7 +48,7 @@ class Connection:
         """Send a message, all or nothing; a failure ends the connection."""
         message = {"type": kind, "version": __version__}
         message.update(fields)
-        data = encode(message).encode("ascii")
+        data = encode(message).encode("utf-8")
         if len(data) > LIMIT:
             raise ValueError("message too long")
         data = _length.pack(len(data)) + data
@@ -115,7 +114,7 @@ def _bound(sock, option, seconds):
 def encode(value):
     """Return value as JSON. The json package would import `re` and others."""
     if isinstance(value, str):
-        return encode_basestring_ascii(value)
+        return _quote(value)
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -126,11 +125,19 @@ def encode(value):
         # JSON knows neither infinities nor NaN, for which the difference is not 0.
         return float.__repr__(value) if value - value == 0 else "null"
     if isinstance(value, dict):
-        items = [encode_basestring_ascii(key) + ":" + encode(item) for key, item in value.items()]
+        items = [_quote(key) + ":" + encode(item) for key, item in value.items()]
         return "{" + ",".join(items) + "}"
     if isinstance(value, (list, tuple)):
         return "[" + ",".join([encode(item) for item in value]) + "]"
     raise TypeError("no JSON for " + type(value).__name__)
+
+
+def _quote(text):
+    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
+        return '"' + text + '"'
+    from _json import encode_basestring_ascii  # seldom needed at start
+
+    return encode_basestring_ascii(text)
 
 
 class _Scanner:  # what json.JSONDecoder hands to the same C function
@@ -143,6 +150,8 @@ class _Scanner:  # what json.JSONDecoder hands to the same C function
 
 def decode(text):
     """Return the JSON object that text holds."""
+    from _json import make_scanner
+
     value, end = make_scanner(_Scanner)(text, 0)
     if end != len(text) or not isinstance(value, dict):
         raise ValueError("not a JSON object")
