@@ -133,6 +133,39 @@ func openFiles(t *testing.T) int {
 	return len(entries)
 }
 
+// Where there is no memfd the ring is an unlinked file on tmpfs, which takes no
+// seals: truncated under our hands it must not hurt.
+func TestRingWithoutMemfd(t *testing.T) {
+	f, err := os.CreateTemp("/dev/shm", "shim-test-")
+	if err != nil {
+		t.Skip(err)
+	}
+	defer os.Remove(f.Name())
+	w := newTestRing(64)
+	w.write("a")
+	if _, err := f.Write(w.memory); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openRing(f); err == nil {
+		t.Error("took a file that others can open")
+	}
+	os.Remove(f.Name())
+	ring, err := openRing(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ring.Close()
+	wantDrain(t, ring, 0, "a")
+	var position [8]byte
+	if _, err := f.ReadAt(position[:], positionOffset); err != nil || position[0] != 1 {
+		t.Errorf("position %v, %v", position, err)
+	}
+	if err := f.Truncate(0); err != nil {
+		t.Fatal(err)
+	}
+	wantDrain(t, ring, 0)
+}
+
 // Silent and slow clients hold nobody, and not for long.
 func TestSlowClient(t *testing.T) {
 	a := startAgent(t)

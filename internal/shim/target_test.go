@@ -147,6 +147,7 @@ func TestModules(t *testing.T) {
 	}
 	lists := strings.Split(a.run(python, "-c", "import sys; print(*sys.modules); from spanflame import shim; print(*shim.STDLIB)"), "\n")
 	allowed := append(strings.Fields(string(bare)), strings.Fields(lists[1])...)
+	allowed = append(allowed, "encodings.ascii") // CPython's, in its development mode, for any extension module
 	for _, module := range strings.Fields(lists[0]) {
 		if !slices.Contains(allowed, module) && !strings.HasPrefix(module, "spanflame") {
 			t.Errorf("imports %s", module)
