@@ -72,9 +72,7 @@ async def products():
 
 @app.get("/recommendations")
 async def recommendations():
-    scores = await asyncio.gather(
-        score("by price", rounds=1), score("by taste", rounds=3)
-    )
+    scores = await asyncio.gather(score("by price", rounds=1), score("by taste", rounds=3))
     return {"best": max(scores)}
 
 

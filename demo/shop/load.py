@@ -52,9 +52,7 @@ def customer(number, port):
 
 def main():
     number = port()
-    customers = [
-        threading.Thread(target=customer, args=(n, number)) for n in range(CUSTOMERS)
-    ]
+    customers = [threading.Thread(target=customer, args=(n, number)) for n in range(CUSTOMERS)]
     for thread in customers:
         thread.start()
     for thread in customers:
