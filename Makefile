@@ -4,6 +4,8 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 
+# Two statements: a failure within an export would go unnoticed.
+TESTENV := SPANFLAME_TEST_PYTHON=$$(scripts/testenv); export SPANFLAME_TEST_PYTHON;
 STATICCHECK := go tool -modfile=tools/go.mod staticcheck
 FUZZTIME ?= 10s
 SHELL_SCRIPTS := $(shell grep -lE '^\#!.*bash' .ci/* demo/* scripts/* 2>/dev/null)
@@ -44,18 +46,16 @@ test: test-go test-shim test-e2e ## all tests, about in the order of their speed
 
 .PHONY: test-go
 test-go: ## Go packages, with the race detector
-	SPANFLAME_TEST_PYTHON=$$(scripts/testenv) \
-	go test -race -timeout 10m $$(go list ./... | grep -v /test/)
+	packages=$$(go list ./... | grep -v /test/); $(TESTENV) go test -race -timeout 10m $$packages
 
 .PHONY: test-shim
 test-shim: ## the Python shim, with pytest
-	$$(scripts/testenv) -m pytest -q -p no:cacheprovider test/shim
+	$(TESTENV) "$$SPANFLAME_TEST_PYTHON" -m pytest -q -p no:cacheprovider test/shim
 
 # One package at a time and nothing beside it: these tests measure CPU time.
 .PHONY: test-e2e
 test-e2e: ## real programs under the real binary
-	SPANFLAME_TEST_PYTHON=$$(scripts/testenv) \
-	go test -p 1 -count 1 -timeout 25m ./test/...
+	$(TESTENV) go test -p 1 -count 1 -timeout 25m ./test/...
 
 .PHONY: fuzz
 fuzz: ## each fuzz target for FUZZTIME (10s)
