@@ -165,6 +165,21 @@ func oneOf[T ~string](field func(*Config) *T, now []T, later ...T) kind {
 		}}
 }
 
+// protocol is oneOf, except that it lets pass what is not built yet: that may be
+// set for traces, so settle refuses it once profiles are known to go by OTLP.
+func protocol(field func(*Config) *Protocol) kind {
+	k := oneOf(field, []Protocol{ProtocolHTTPProtobuf})
+	setBuilt := k.set
+	k.set = func(c *Config, in input) (string, error) {
+		if v := Protocol(strings.ToLower(in.text)); v == protocolGRPC || v == protocolHTTPJSON {
+			*field(c) = v
+			return "", nil
+		}
+		return setBuilt(c, in)
+	}
+	return k
+}
+
 func text(field func(*Config) *string, word string) kind {
 	return kind{word: word, accepts: always("a text of at least one character"),
 		set: func(c *Config, in input) (string, error) {

@@ -56,10 +56,7 @@ var table = []setting{
 		endpoint(func(c *Config) *string { return &c.OTLP.Endpoint })},
 	{"otlp-protocol", otlp("PROTOCOL"), string(ProtocolHTTPProtobuf),
 		"Transport of OTLP. grpc and http/json are not built yet.",
-		// Those may be set for traces, so they are refused only once it is
-		// known that profiles go by OTLP.
-		oneOf(func(c *Config) *Protocol { return &c.OTLP.Protocol },
-			[]Protocol{ProtocolHTTPProtobuf, protocolGRPC, protocolHTTPJSON})},
+		protocol(func(c *Config) *Protocol { return &c.OTLP.Protocol })},
 	{"otlp-headers", otlp("HEADERS"), "",
 		"Headers of each request, percent-encoded. Their values are never shown. Give them in a variable: others can see a command line.",
 		headers(func(c *Config) *Headers { return &c.OTLP.Headers })},
