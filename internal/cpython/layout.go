@@ -1,0 +1,122 @@
+package cpython
+
+import "fmt"
+
+// layout is where the fields that are read lie, in bytes, in one minor version
+// of CPython. The numbers come from that version's headers (offsetof) and were
+// compared with live processes.
+type layout struct {
+	interpretersHead uint64 // _PyRuntime.interpreters.head
+	interpNext       uint64
+	interpThreads    uint64 // threads.head
+	interpModules    uint64 // sys.modules
+
+	thread  threadLayout
+	frame   frameLayout
+	code    codeLayout
+	str     strLayout
+	dict    dictLayout
+	typ     typeLayout
+	context contextLayout
+
+	tupleItems uint64
+	bytesData  uint64
+	intSize    uint64 // signed count of digits
+	intDigits  uint64 // 30 bits each
+
+	lines lineFormat
+}
+
+type threadLayout struct {
+	next, interp    uint64
+	ident, nativeID uint64
+	context         uint64
+	cframe          uint64 // pointer to the C frame of the innermost eval loop
+	cframeCurrent   uint64 // in which its current frame is
+	chunk, stackTop uint64 // of the data stack
+	size            uint64 // what is read of a thread state
+	chunkPrevious   uint64
+	chunkSize       uint64
+	chunkTop        uint64 // words in use, once it is not the last chunk
+	chunkHeader     uint64
+}
+
+type frameLayout struct {
+	code, previous, instr uint64
+	stackTop              uint64 // int32: -1 while the frame runs
+	entry                 uint64 // bool: first frame of its eval loop
+	owner                 uint64
+	size                  uint64 // without locals
+}
+
+type codeLayout struct {
+	stackSize, firstLine, localsPlus    uint64 // int32
+	fileName, name, qualName, lineTable uint64
+	bytecode                            uint64
+	stampFrom, stampTo                  uint64 // what tells one code object from another
+	size                                uint64
+}
+
+type strLayout struct {
+	length, state        uint64
+	asciiData, otherData uint64
+	kindShift, kindMask  uint32
+	compactBit, asciiBit uint32
+}
+
+type dictLayout struct {
+	keys, values               uint64
+	log2Size, log2Index, kind  uint64 // bytes in the keys object
+	entries                    uint64 // count of used entries
+	header                     uint64
+	generalEntry, unicodeEntry uint64 // sizes
+}
+
+type typeLayout struct {
+	name, flags, dictOffset uint64
+	cachedKeys              uint64
+	managedDictBit          uint
+	valuesBefore            uint64 // the pointer to an object's values lies before it
+	dictBefore              uint64 // likewise the pointer to its dict
+}
+
+type contextLayout struct {
+	vars        uint64 // PyContext.ctx_vars
+	varHash     uint64 // ContextVar.var_hash
+	hamtRoot    uint64
+	bitmap      uint64
+	bitmapArray uint64
+	array       uint64
+	collision   uint64
+}
+
+// Bounds of what is followed in another process's memory.
+const (
+	maxInterpreters = 256
+	maxThreads      = 20_000
+	maxFrames       = 50_000
+	maxTries        = 8 // readings for one sample
+	maxChunks       = 512
+	maxGenerators   = 512 // generator and coroutine frames on one stack
+	maxCollisions   = 64
+	maxEntries      = 1 << 16 // of a dict
+	maxRunes        = 4096    // of a string
+	maxLineTable    = 1 << 20
+	maxCodes        = 200_000 // known at a time
+	maxProof        = 64 << 10
+)
+
+// Offsets that all versions share.
+const (
+	objectType = 8  // PyObject.ob_type
+	varSize    = 16 // PyVarObject.ob_size
+)
+
+// layoutOf returns the layout of a version: [ErrUnsupported].
+func layoutOf(v Version) (*layout, error) {
+	switch {
+	case v[0] == 3 && v[1] == 11:
+		return &layout311, nil
+	}
+	return nil, fmt.Errorf("CPython %s: %w (supported: 3.11)", v, ErrUnsupported)
+}

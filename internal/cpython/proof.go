@@ -1,0 +1,166 @@
+package cpython
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/spanflame/spanflame/internal/proc"
+)
+
+// proof is every byte that a walk through the target's memory depended on. If
+// all of them read the same again, the walk would come to the same answer,
+// whatever was freed and reused in between.
+type proof struct {
+	pieces []piece
+	data   []byte
+}
+
+type piece struct {
+	addr     uint64
+	from, to int // in data
+}
+
+func (p *proof) reset() { p.pieces, p.data = p.pieces[:0], p.data[:0] }
+
+// add records that addr read buf.
+func (p *proof) add(addr uint64, buf []byte) {
+	from := len(p.data)
+	p.data = append(p.data, buf...)
+	p.pieces = append(p.pieces, piece{addr, from, len(p.data)})
+}
+
+// walk reads and, where there is a proof, records. The first failure sticks.
+type walk struct {
+	r     *Reader
+	proof *proof
+	err   error
+}
+
+func (w *walk) fail(err error) {
+	if w.err == nil {
+		w.err = err
+	}
+}
+
+// read returns n bytes at addr; zeros after a failure.
+func (w *walk) read(addr, n uint64) []byte {
+	buf := make([]byte, n)
+	if w.err != nil {
+		return buf
+	}
+	if w.err = w.r.readInto(buf, addr); w.err != nil {
+		return buf
+	}
+	switch {
+	case w.proof == nil:
+	case len(w.proof.data)+len(buf) > maxProof:
+		w.fail(errMalformed)
+	default:
+		w.proof.add(addr, buf)
+	}
+	return buf
+}
+
+func (w *walk) word(addr uint64) uint64 { return le.Uint64(w.read(addr, 8)) }
+
+// gather merges pieces on one page into one range: a range costs the kernel
+// more than a kilobyte does.
+type gather struct {
+	spans  []span
+	places []place
+	merged []span
+}
+
+type span struct{ addr, size uint64 }
+
+// place is where a piece lies in the merged spans.
+type place struct{ span, offset int }
+
+const pageSize = 4096
+
+// plan computes how to read the spans.
+func (g *gather) plan() {
+	g.merged, g.places = g.merged[:0], g.places[:0]
+	order := make([]int, len(g.spans))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		switch {
+		case g.spans[a].addr < g.spans[b].addr:
+			return -1
+		case g.spans[a].addr > g.spans[b].addr:
+			return 1
+		}
+		return 0
+	})
+	g.places = append(g.places, make([]place, len(g.spans))...)
+	for _, i := range order {
+		s := g.spans[i]
+		if n := len(g.merged); n > 0 {
+			last := &g.merged[n-1]
+			end := max(last.addr+last.size, s.addr+s.size)
+			if last.addr/pageSize == s.addr/pageSize && (end-1)/pageSize == last.addr/pageSize || s.addr+s.size <= last.addr+last.size {
+				last.size = end - last.addr
+				g.places[i] = place{n - 1, int(s.addr - last.addr)}
+				continue
+			}
+		}
+		g.merged = append(g.merged, s)
+		g.places[i] = place{len(g.merged) - 1, 0}
+	}
+}
+
+// reading is one reading of a gather.
+type reading struct {
+	g    *gather
+	bufs [][]byte
+}
+
+// at returns the bytes of the i-th span.
+func (r *reading) at(i int) []byte {
+	p := r.g.places[i]
+	return r.bufs[p.span][p.offset : p.offset+int(r.g.spans[i].size)]
+}
+
+// append adds the merged ranges to those of one call.
+func (r *reading) append(reader *Reader, g *gather) {
+	r.g, r.bufs = g, r.bufs[:0]
+	for _, s := range g.merged {
+		r.bufs = append(r.bufs, reader.want(s.addr, s.size))
+	}
+}
+
+// holds reports whether the pieces read what they read for the proof.
+func (p *proof) holds(now *reading) bool {
+	for i, piece := range p.pieces {
+		if !bytes.Equal(now.at(i), p.data[piece.from:piece.to]) {
+			return false
+		}
+	}
+	return true
+}
+
+// gather returns how to read the proof again.
+func (p *proof) gather(g *gather) {
+	g.spans = g.spans[:0]
+	for _, piece := range p.pieces {
+		g.spans = append(g.spans, span{piece.addr, uint64(piece.to - piece.from)})
+	}
+	g.plan()
+}
+
+// want adds a range to the call that is being put together.
+func (r *Reader) want(addr, size uint64) []byte {
+	if uint64(cap(r.arena)-len(r.arena)) < size {
+		r.arena = make([]byte, 0, max(64<<10, 2*cap(r.arena), int(size)))
+	}
+	from := len(r.arena)
+	r.arena = r.arena[:from+int(size)]
+	buf := r.arena[from:]
+	r.ranges = append(r.ranges, proc.Range{Addr: addr, Buf: buf})
+	return buf
+}
+
+// start begins a new call: buffers of the last one are reused.
+func (r *Reader) start() { r.arena, r.ranges = r.arena[:0], r.ranges[:0] }

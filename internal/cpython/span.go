@@ -1,0 +1,176 @@
+package cpython
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/spanflame/spanflame/profile"
+)
+
+// Otel are the objects in a target from which a thread's current span is
+// found, by address. The target keeps them alive.
+type Otel struct {
+	ContextVar uint64 // that holds OpenTelemetry's current Context
+	SpanKey    uint64 // key of the current span in that Context
+	RootVar    uint64 // ContextVar for roots that were never made current; 0: none
+}
+
+// Span is the span that a thread was in.
+type Span struct {
+	Link profile.Link // zero: in none that is sampled and has not ended
+	// Root is the object of the local root span, 0 when Link.Root is zero; see
+	// [Reader.RootName].
+	Root uint64
+
+	end slot // where the current span's end time is
+}
+
+type spanFinder struct {
+	otel              Otel
+	varHash, rootHash uint64
+}
+
+// SetOtel says where OpenTelemetry's objects are.
+func (r *Reader) SetOtel(otel Otel) error {
+	if otel.ContextVar == 0 || otel.SpanKey == 0 {
+		return nil // a runtime context that is no ContextVar: no links
+	}
+	finder := &spanFinder{otel: otel}
+	var err error
+	if finder.varHash, err = r.word(otel.ContextVar + r.layout.context.varHash); err != nil {
+		return fmt.Errorf("read context variable: %w", err)
+	}
+	if otel.RootVar != 0 {
+		if finder.rootHash, err = r.word(otel.RootVar + r.layout.context.varHash); err != nil {
+			return fmt.Errorf("read context variable: %w", err)
+		}
+	}
+	r.spans = finder
+	return nil
+}
+
+// HasOtel reports whether spans are looked for.
+func (r *Reader) HasOtel() bool { return r.spans != nil }
+
+// standing is what a span object means for the samples of a thread.
+type standing uint8
+
+const (
+	absent   standing = iota // no span of this process
+	blocking                 // a span that has ended or is not sampled
+	active
+)
+
+// find walks from a context to the span that is current in it.
+func (f *spanFinder) find(w *walk, context uint64) Span {
+	vars := w.word(context + w.r.layout.context.vars)
+	if w.err != nil {
+		return Span{}
+	}
+	if current := w.hamtFind(vars, f.otel.ContextVar, f.varHash); current != 0 {
+		if object := w.keyed(current, f.otel.SpanKey).value; object != 0 {
+			if span, s := w.span(object); s != absent {
+				return span
+			}
+		}
+	}
+	if f.otel.RootVar == 0 {
+		return Span{}
+	}
+	if object := w.hamtFind(vars, f.otel.RootVar, f.rootHash); object != 0 && object != w.r.Image.None {
+		span, _ := w.span(object)
+		return span
+	}
+	return Span{}
+}
+
+// span walks through a span object of the OpenTelemetry SDK or API.
+func (w *walk) span(object uint64) (Span, standing) {
+	ids := w.spanContext(object)
+	if w.err != nil || ids.trace.IsZero() || ids.span.IsZero() {
+		return Span{}, absent
+	}
+	end := w.attribute(object, "_end_time")
+	if end.value == 0 { // a NonRecordingSpan: from another process, or dropped by the sampler
+		if ids.remote {
+			return Span{}, absent
+		}
+		return Span{}, blocking
+	}
+	if end.value != w.r.Image.None || !ids.sampled {
+		return Span{}, blocking
+	}
+	found := Span{Link: profile.Link{Trace: ids.trace, Span: ids.span}, end: end}
+	// Left there by the shim's span processor: a str on a local root, the local
+	// root's object on every other span.
+	root := w.attribute(object, "_spanflame_root").value
+	switch {
+	case root == 0 || w.err != nil:
+	case w.word(root+objectType) == w.r.Image.StrType:
+		found.Root, found.Link.Root = object, ids.span
+	default:
+		found.Root, found.Link.Root = root, w.spanContext(root).span
+	}
+	return found, active
+}
+
+type spanIDs struct {
+	trace           profile.TraceID
+	span            profile.SpanID
+	remote, sampled bool
+}
+
+// spanContext walks to a span's SpanContext, a tuple of trace id, span id, is
+// remote, trace flags, ….
+func (w *walk) spanContext(object uint64) (ids spanIDs) {
+	tuple := w.attribute(object, "_context").value
+	if tuple == 0 || w.err != nil {
+		return ids
+	}
+	items := w.read(tuple+w.r.layout.tupleItems, 4*8)
+	item := func(i int) []byte { return w.integer(le.Uint64(items[8*i:])) }
+	copy(ids.trace[:], item(0))
+	copy(ids.span[:], item(1)[8:])
+	ids.remote = item(2)[15]&1 == 1
+	ids.sampled = item(3)[15]&1 == 1
+	return ids
+}
+
+// integer walks to the value of an int of at most 128 bits, big-endian.
+func (w *walk) integer(addr uint64) []byte {
+	const digit, most = 30, 5
+	var value [16]byte
+	count := w.word(addr + w.r.layout.intSize)
+	if count > most {
+		w.fail(errMalformed) // negative, or longer than any id
+		return value[:]
+	}
+	digits := w.read(addr+w.r.layout.intDigits, 4*count)
+	var high, low uint64
+	for i := int(count) - 1; i >= 0; i-- {
+		high = high<<digit | low>>(64-digit)
+		low = low<<digit | uint64(le.Uint32(digits[4*i:]))
+	}
+	binary.BigEndian.PutUint64(value[:], high)
+	binary.BigEndian.PutUint64(value[8:], low)
+	return value[:]
+}
+
+// RootName reads the present name of a span's local root; false when the span
+// is no longer there.
+func (r *Reader) RootName(s Span) (string, bool) {
+	if s.Root == 0 {
+		return "", false
+	}
+	w := walk{r: r}
+	object := w.attribute(s.Root, "_name").value
+	if w.err != nil || object == 0 {
+		return "", false
+	}
+	name, err := r.str(object)
+	if err != nil {
+		return "", false
+	}
+	ids := w.spanContext(s.Root) // the object was not reused before its name was read
+	return name, w.err == nil && ids.span == s.Link.Root && ids.trace == s.Link.Trace
+}

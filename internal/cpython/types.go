@@ -1,0 +1,95 @@
+package cpython
+
+// typeInfo is what is known of a type object.
+type typeInfo struct {
+	flags      uint64
+	dictOffset int64
+	keys       uint64         // ht_cached_keys
+	index      map[string]int // of attributes among an object's values
+}
+
+// typeOf reads the type at addr. Its shared keys only ever grow, so that an
+// index once found stays right while the type has the same keys object.
+func (r *Reader) typeOf(addr uint64, attribute string) (*typeInfo, error) {
+	l := &r.layout.typ
+	flags, err := r.word(addr + l.flags)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := r.word(addr + l.cachedKeys)
+	if err != nil {
+		return nil, err
+	}
+	if known := r.types[addr]; known != nil && known.flags == flags && known.keys == keys {
+		if _, ok := known.index[attribute]; ok || keys == 0 {
+			return known, nil
+		}
+	}
+	dictOffset, err := r.word(addr + l.dictOffset)
+	if err != nil {
+		return nil, err
+	}
+	info := &typeInfo{flags: flags, dictOffset: int64(dictOffset), keys: keys, index: map[string]int{}}
+	if keys != 0 && flags>>l.managedDictBit&1 == 1 {
+		if err := r.indexKeys(info); err != nil {
+			return nil, err
+		}
+	}
+	if len(r.types) >= maxTypes {
+		clear(r.types)
+	}
+	r.types[addr] = info
+	return info, nil
+}
+
+func (r *Reader) indexKeys(info *typeInfo) error {
+	table, err := r.keysTable(info.keys, func(addr, n uint64) ([]byte, error) { return r.read(addr, n) })
+	if err != nil {
+		return err
+	}
+	for i := range min(table.count(), maxAttributes) {
+		key, _ := table.entry(i)
+		if key == 0 {
+			continue
+		}
+		name, err := r.str(key)
+		if err != nil {
+			return err
+		}
+		info.index[name] = int(i)
+	}
+	return nil
+}
+
+// attribute walks to an instance attribute.
+func (w *walk) attribute(object uint64, name string) slot {
+	l := &w.r.layout.typ
+	head := w.read(object-l.valuesBefore, l.valuesBefore+objectType+8)
+	if w.err != nil {
+		return slot{}
+	}
+	info, err := w.r.typeOf(le.Uint64(head[l.valuesBefore+objectType:]), name)
+	if err != nil {
+		w.fail(err)
+		return slot{}
+	}
+	if info.flags>>l.managedDictBit&1 == 1 {
+		if values := le.Uint64(head); values != 0 {
+			i, ok := info.index[name]
+			if !ok {
+				return slot{}
+			}
+			return w.slot(values + 8*uint64(i))
+		}
+		if dict := le.Uint64(head[l.valuesBefore-l.dictBefore:]); dict != 0 {
+			return w.named(dict, name)
+		}
+		return slot{}
+	}
+	if info.dictOffset > 0 && info.dictOffset < 1<<16 {
+		if dict := w.word(object + uint64(info.dictOffset)); dict != 0 {
+			return w.named(dict, name)
+		}
+	}
+	return slot{}
+}

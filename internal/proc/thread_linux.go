@@ -1,0 +1,113 @@
+package proc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Thread is an open handle on one thread's counters.
+type Thread struct {
+	TID       int
+	stat      int // descriptor, -1 when closed
+	schedstat int
+	buf       [512]byte
+}
+
+// OpenThread opens a thread of the process by its kernel id: [ErrGone] when
+// there is none.
+func (p *Process) OpenThread(tid int) (*Thread, error) {
+	t := &Thread{TID: tid, stat: -1, schedstat: -1}
+	var err error
+	if t.schedstat, err = p.openTask(tid, "schedstat"); err != nil {
+		return nil, err
+	}
+	if t.stat, err = p.openTask(tid, "stat"); err != nil {
+		t.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
+func (p *Process) openTask(tid int, name string) (int, error) {
+	path := fmt.Sprintf("task/%d/%s", tid, name)
+	fd, err := unix.Openat(int(p.dir.Fd()), path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, fmt.Errorf("open %s: %w", name, kind(err))
+	}
+	return fd, nil
+}
+
+// Close closes the handle; it may be called twice.
+func (t *Thread) Close() {
+	for _, fd := range []*int{&t.stat, &t.schedstat} {
+		if *fd >= 0 {
+			unix.Close(*fd)
+			*fd = -1
+		}
+	}
+}
+
+func (t *Thread) read(fd int) ([]byte, error) {
+	for {
+		n, err := unix.Pread(fd, t.buf[:], 0)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil || n <= 0 {
+			return nil, ErrGone
+		}
+		return t.buf[:n], nil
+	}
+}
+
+// Usage reads what the thread has used: [ErrGone] once it has ended.
+func (t *Thread) Usage() (Usage, error) {
+	text, err := t.read(t.schedstat) // ns on CPU, ns waiting for one, times put on one
+	if err != nil {
+		return Usage{}, err
+	}
+	ns, rest := leadingNumber(text)
+	_, rest = leadingNumber(rest)
+	switches, _ := leadingNumber(rest)
+	return Usage{CPU: time.Duration(ns), Switches: switches}, nil
+}
+
+// State reads the thread's state: [ErrGone] once it has ended.
+func (t *Thread) State() (State, error) {
+	text, err := t.read(t.stat)
+	if err != nil {
+		return 0, err
+	}
+	// The name in parentheses may hold any byte, but is at most 64 long.
+	end := bytes.LastIndexByte(text[:min(len(text), 100)], ')')
+	if end < 0 || end+2 >= len(text) {
+		return 0, ErrGone
+	}
+	return State(text[end+2]), nil
+}
+
+// Started is when the thread was started, since boot, in steps of 10 ms.
+func (t *Thread) Started() (time.Duration, error) {
+	text, err := t.read(t.stat)
+	if err != nil {
+		return 0, err
+	}
+	stat, err := parseStat(text)
+	return stat.Started, err
+}
+
+// leadingNumber parses the decimal at the begin of text after spaces.
+func leadingNumber(text []byte) (n uint64, rest []byte) {
+	i := 0
+	for i < len(text) && text[i] == ' ' {
+		i++
+	}
+	for ; i < len(text) && text[i] >= '0' && text[i] <= '9'; i++ {
+		n = n*10 + uint64(text[i]-'0')
+	}
+	return n, text[i:]
+}
