@@ -136,13 +136,16 @@ func (j *joiner) stack(index uint64) (int, error) {
 		}
 		return f.Varints(func(v uint64) error {
 			calls, err := entry(j.locations, "location_table", v)
+			if err == nil {
+				err = j.spend(1 + len(calls))
+			}
 			if err != nil {
 				return err
 			}
 			for _, frame := range calls {
 				frames = append(frames, j.frame(frame))
 			}
-			return j.spend(1 + len(calls))
+			return nil
 		})
 	})
 	if err != nil {
