@@ -33,8 +33,10 @@ const maxTypes = 64
 // left out: mappings, nested attributes, times of single samples. The thread
 // ids of the kernel and the number of the profile are not on the wire. Errors
 // hold field names and indexes, never content.
-func Decode(b []byte) ([]*profile.Profile, error) {
-	d := decoder{left: maxItems}
+func Decode(b []byte) ([]*profile.Profile, error) { return decode(b, maxItems) }
+
+func decode(b []byte, items int) ([]*profile.Profile, error) {
+	d := decoder{left: items}
 	if err := d.dictionary(b); err != nil {
 		return nil, fmt.Errorf("read dictionary: %w", err)
 	}
@@ -57,12 +59,12 @@ func Decode(b []byte) ([]*profile.Profile, error) {
 // entry that is long to read could be repeated a million times.
 type decoder struct {
 	strings    []string
-	functions  []profile.Frame // function, file, start line
+	functions  []profile.Frame   // function, file, start line
 	locations  [][]profile.Frame // inlined calls first
 	links      []link
 	attributes []profile.Attribute
 	stacks     [][]byte
-	left       int // of maxItems
+	left       int // items that it may still unfold to
 }
 
 func (d *decoder) spend(n int) error {

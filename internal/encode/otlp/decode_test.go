@@ -7,7 +7,6 @@ import (
 	"math"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	collector "go.opentelemetry.io/proto/slim/otlp/collector/profiles/v1development"
@@ -25,7 +24,7 @@ func TestRoundTrip(t *testing.T) {
 	second := shop()
 	second.Start += second.Duration
 	for profiles, list := range map[string][]*profile.Profile{
-		"shop": {shop(), second}, "small": {random(6, 20)}, "large": {random(7, 3000)},
+		"shop": {shop(), second}, "small": {random(6, 20)}, "large": {random(7, 500)},
 	} {
 		for name, o := range allOptions {
 			t.Run(profiles+" "+name, func(t *testing.T) {
@@ -185,27 +184,23 @@ func TestDecodeRefuses(t *testing.T) {
 func TestDecodeIsBounded(t *testing.T) {
 	many := func(n int, b []byte) []byte { return bytes.Repeat(b, n) }
 	in := encode.AppendBytes
-	lines := in(nil, dictLocations, many(100_000, in(nil, locationLines, nil)))
-	deep := in(nil, dictStacks, in(nil, stackLocations, make([]byte, 100_000)))
+	lines := in(nil, dictLocations, many(2_000, in(nil, locationLines, nil)))
+	deep := in(nil, dictStacks, in(nil, stackLocations, make([]byte, 2_000)))
 	samples := in(nil, profileSamples, encode.AppendUint(nil, sampleStack, 0))
 	wrap := func(profiles []byte) []byte {
 		return in(nil, requestResourceProfiles, in(nil, resourceProfilesScopes, profiles))
 	}
 	for name, b := range map[string][]byte{
 		"a deep stack of inlined calls": append(wrap(in(nil, scopeProfilesProfiles, samples)), in(nil, requestDictionary, append(lines, deep...))...),
-		"empty profiles":                wrap(many(1_000_000, in(nil, scopeProfilesProfiles, nil))),
-		"entries of the dictionary":     in(nil, requestDictionary, many(5_000_000, in(nil, dictStacks, nil))),
-		"attributes of a sample": append(wrap(many(100, in(nil, scopeProfilesProfiles, in(nil, profileSamples, in(nil, sampleAttributes, make([]byte, 100_000)))))),
+		"empty profiles":                wrap(many(2_000, in(nil, scopeProfilesProfiles, nil))),
+		"entries of the dictionary":     in(nil, requestDictionary, many(70_000, in(nil, dictStacks, nil))),
+		"attributes of a sample": append(wrap(many(100, in(nil, scopeProfilesProfiles, in(nil, profileSamples, in(nil, sampleAttributes, make([]byte, 2_000)))))),
 			in(nil, requestDictionary, in(nil, dictAttributes, nil))...),
 		"a resource of lists": in(nil, requestResourceProfiles, in(nil, resourceProfilesResource, in(nil, resourceAttributes,
-			in(nil, keyValueValue, in(nil, anyArray, many(5_000_000, in(nil, 1, nil))))))),
+			in(nil, keyValueValue, in(nil, anyArray, many(70_000, in(nil, 1, nil))))))),
 	} {
-		begin := time.Now()
-		if _, err := Decode(b); !errors.Is(err, ErrTooLarge) {
+		if _, err := decode(b, 1<<16); !errors.Is(err, ErrTooLarge) {
 			t.Errorf("%s: error %v", name, err)
-		}
-		if took := time.Since(begin); took > 20*time.Second {
-			t.Errorf("%s: took %v", name, took)
 		}
 	}
 }

@@ -136,7 +136,7 @@ func TestEncodeSaysWhatTheProfileSays(t *testing.T) {
 	second.Start += second.Duration
 	for profiles, list := range map[string][]*profile.Profile{
 		"shop": {shop()}, "two windows": {shop(), second}, "small": {random(1, 20)},
-		"large": {random(2, 2000)}, "several": {random(3, 50), random(4, 50), shop()},
+		"large": {random(2, 500)}, "several": {random(3, 50), random(4, 50), shop()},
 	} {
 		for name, o := range allOptions {
 			t.Run(profiles+" "+name, func(t *testing.T) {

@@ -35,8 +35,10 @@ var ErrTooLarge = errors.New("decode pprof: file unfolds to more than is sensibl
 // place for is left out: mappings, addresses where there are functions,
 // comments, second values of a label. Resource, process and frame types are not
 // in a pprof file.
-func Decode(r io.Reader) (*profile.Profile, error) {
-	b, err := read(r)
+func Decode(r io.Reader) (*profile.Profile, error) { return decode(r, maxSize, maxCalls) }
+
+func decode(r io.Reader, size, calls int) (*profile.Profile, error) {
+	b, err := read(r, size)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +59,7 @@ func Decode(r io.Reader) (*profile.Profile, error) {
 		stacks: map[string]int{},
 		links:  map[profile.Link]int{{}: 0},
 		labels: map[string]int{"": 0},
-		left:   maxCalls,
+		left:   calls,
 	}
 	d.types()
 	for _, s := range in.Sample {
@@ -69,8 +71,8 @@ func Decode(r io.Reader) (*profile.Profile, error) {
 }
 
 // read returns the message that the file holds.
-func read(r io.Reader) ([]byte, error) {
-	b, err := limited(r)
+func read(r io.Reader, size int) ([]byte, error) {
+	b, err := limited(r, size)
 	if err != nil || !bytes.HasPrefix(b, []byte{0x1f, 0x8b}) {
 		return b, err
 	}
@@ -78,15 +80,15 @@ func read(r io.Reader) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("decode pprof: %w", err)
 	}
-	return limited(unpacked)
+	return limited(unpacked, size)
 }
 
-func limited(r io.Reader) ([]byte, error) {
-	b, err := io.ReadAll(io.LimitReader(r, maxSize+1))
+func limited(r io.Reader, size int) ([]byte, error) {
+	b, err := io.ReadAll(io.LimitReader(r, int64(size)+1))
 	if err != nil {
 		return nil, fmt.Errorf("decode pprof: %w", err)
 	}
-	if len(b) > maxSize {
+	if len(b) > size {
 		return nil, ErrTooLarge
 	}
 	return b, nil
@@ -99,7 +101,7 @@ type decoder struct {
 	stacks map[string]int // by their frames in decimal
 	links  map[profile.Link]int
 	labels map[string]int // by their text
-	left   int            // of maxCalls
+	left   int            // calls that may still come
 }
 
 // types gives the period to the types that it is of; of the others' none is

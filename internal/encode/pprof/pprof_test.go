@@ -262,26 +262,23 @@ func TestDecodeForeign(t *testing.T) {
 func TestDecodeIsBounded(t *testing.T) {
 	var bomb bytes.Buffer
 	w := gzip.NewWriter(&bomb)
-	zeros := make([]byte, 1<<20)
-	for range maxSize>>20 + 1 {
-		if _, err := w.Write(zeros); err != nil {
-			t.Fatal(err)
-		}
+	if _, err := w.Write(make([]byte, 1<<20+1)); err != nil {
+		t.Fatal(err)
 	}
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Decode(&bomb); !errors.Is(err, ErrTooLarge) {
+	if _, err := decode(&bomb, 1<<20, maxCalls); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("gzip bomb: error %v", err)
 	}
 
 	fn := &gprofile.Function{ID: 1, Name: "f"}
-	l := &gprofile.Location{ID: 1, Line: make([]gprofile.Line, 10_000)}
+	l := &gprofile.Location{ID: 1, Line: make([]gprofile.Line, 1_000)}
 	for i := range l.Line {
 		l.Line[i].Function = fn
 	}
 	deep := &gprofile.Sample{Value: []int64{1}}
-	for range 10_000 {
+	for range 1_000 {
 		deep.Location = append(deep.Location, l)
 	}
 	in := &gprofile.Profile{SampleType: []*gprofile.ValueType{{Type: "cpu", Unit: "count"}}, Function: []*gprofile.Function{fn},
@@ -290,7 +287,7 @@ func TestDecodeIsBounded(t *testing.T) {
 	if err := in.Write(&b); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Decode(&b); !errors.Is(err, ErrTooLarge) {
+	if _, err := decode(&b, maxSize, 1<<16); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("inlined calls: error %v", err)
 	}
 }
@@ -305,7 +302,7 @@ func FuzzDecode(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	plain, err := limited(r)
+	plain, err := limited(r, maxSize)
 	if err != nil {
 		f.Fatal(err)
 	}
