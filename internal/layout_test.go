@@ -21,6 +21,7 @@ var floors = map[string]int{
 
 	"internal/config": 1,
 	"internal/encode": 1,
+	"internal/launch": 1,
 	"internal/proc":   1,
 	"internal/report": 1,
 
