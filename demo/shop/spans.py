@@ -2,6 +2,7 @@
 
 import json
 import os
+import threading
 import time
 
 from opentelemetry.sdk.trace import SpanProcessor
@@ -12,6 +13,7 @@ class SpanFile(SpanProcessor):
 
     def __init__(self, path):
         self._file = open(path, "w", buffering=1 << 16)
+        self._lock = threading.Lock()  # spans end on any thread; a file is written by one at a time
 
     def on_end(self, span):
         parent = span.parent
@@ -25,7 +27,8 @@ class SpanFile(SpanProcessor):
             "start": span.start_time,
             "end": span.end_time,
         }
-        self._file.write(json.dumps(line) + "\n")
+        with self._lock:
+            self._file.write(json.dumps(line) + "\n")
 
     def close(self):
         process = {"pid": os.getpid(), "cpu": time.process_time_ns()}

@@ -95,7 +95,7 @@ const (
 	maxInterpreters = 256
 	maxThreads      = 20_000
 	maxFrames       = 50_000
-	maxTries        = 8 // readings for one sample
+	maxTries        = 12 // readings for one sample
 	maxChunks       = 512
 	maxGenerators   = 512 // generator and coroutine frames on one stack
 	maxCollisions   = 64

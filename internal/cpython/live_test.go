@@ -3,7 +3,7 @@ package cpython
 import (
 	"bufio"
 	"fmt"
-"math/rand/v2"
+	"math/rand/v2"
 	"os/exec"
 	"testing"
 	"time"
@@ -60,7 +60,7 @@ spin()
 	}
 	refs, err := r.Threads()
 	fmt.Println(refs, err)
-	fmt.Println(r.ThreadNames())
+	fmt.Println(r.ThreadNames(func(uint64) bool { return true }))
 	for _, ref := range refs {
 		th := r.Thread(ref)
 		edges := map[string]int{}
@@ -69,7 +69,7 @@ spin()
 		const n = 20000
 		for range n {
 			for d := time.Now().Add(time.Duration(rand.IntN(300)) * time.Microsecond); time.Now().Before(d); {
-}
+			}
 			if err := th.Sample(); err != nil {
 				fails[err.Error()]++
 				continue
@@ -80,7 +80,7 @@ spin()
 			}
 			edges[e]++
 		}
-		fmt.Println(time.Since(begin)/n, th.Retries, fails)
+		fmt.Println(time.Since(begin)/n, th.Torn, fails)
 		for e, c := range edges {
 			fmt.Println(c, e)
 		}

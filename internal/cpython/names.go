@@ -1,19 +1,14 @@
 package cpython
 
-import "encoding/binary"
-
 // ThreadNames reads the names that threading gives to the threads it knows,
-// by ident. It is empty while the module is not loaded.
-func (r *Reader) ThreadNames() (map[uint64]string, error) {
+// by ident, of those that wanted accepts.
+func (r *Reader) ThreadNames(wanted func(ident uint64) bool) (map[uint64]string, error) {
 	interp, err := r.mainInterpreter()
 	if err != nil {
 		return nil, err
 	}
 	w := walk{r: r}
 	active := w.global(w.word(interp+r.layout.interpModules), "threading", "_active")
-	if w.err != nil {
-		return nil, w.err
-	}
 	keys := w.word(active + r.layout.dict.keys)
 	if w.err != nil {
 		return nil, w.err
@@ -23,14 +18,12 @@ func (r *Reader) ThreadNames() (map[uint64]string, error) {
 		return nil, err
 	}
 	names := map[uint64]string{}
-	for i := range table.count() {
-		key, thread := table.entry(i)
-		if key == 0 || thread == 0 {
+	for ident, thread := range r.idents(table) {
+		if !wanted(ident) {
 			continue
 		}
 		// A thread may start or end meanwhile: what fails is left for next time.
 		w := walk{r: r}
-		ident := binary.BigEndian.Uint64(w.integer(key)[8:])
 		object := w.attribute(thread, "_name").value
 		if w.err != nil || object == 0 {
 			continue
@@ -40,4 +33,30 @@ func (r *Reader) ThreadNames() (map[uint64]string, error) {
 		}
 	}
 	return names, nil
+}
+
+// idents reads the int keys of a dict, all in one call.
+func (r *Reader) idents(table *keysTable) map[uint64]uint64 {
+	const digits = 3 // of 30 bits: an ident is at most 64 bits wide
+	size := r.layout.intDigits + 4*digits
+	r.start()
+	var values []uint64
+	for i := range min(table.count(), maxThreads) {
+		key, value := table.entry(i)
+		if key != 0 && value != 0 {
+			r.want(key, size)
+			values = append(values, value)
+		}
+	}
+	n, _ := r.mem.Read(r.ranges)
+	found := make(map[uint64]uint64, n)
+	for i := range n {
+		object := r.ranges[i].Buf
+		var ident uint64
+		for d := min(le.Uint64(object[r.layout.intSize:]), digits); d > 0; d-- {
+			ident = ident<<30 | uint64(le.Uint32(object[r.layout.intDigits+4*(d-1):]))
+		}
+		found[ident] = values[i]
+	}
+	return found
 }

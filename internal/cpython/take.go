@@ -115,6 +115,7 @@ type verdict uint64
 const (
 	missing verdict = iota // something has to be read as well
 	torn                   // what was read does not fit each other
+	between                // a call is just beginning or ending: read a moment later
 	whole
 )
 
@@ -150,7 +151,7 @@ func (k *take) walk(t *Thread) ([]rawFrame, verdict) {
 		return nil, missing
 	}
 	if top := &k.frames[0]; top.stackTop != running && !t.settled(top) {
-		return nil, torn
+		return nil, between
 	}
 	return k.frames, result
 }
@@ -282,7 +283,7 @@ func (k *take) onStack(t *Thread, addr uint64) (rawFrame, bool) {
 // in use lately.
 type cframeWindow struct{ lo, hi uint64 }
 
-const maxCFrameSpread = 2048
+const maxCFrameSpread = 16 << 10
 
 func (w *cframeWindow) has(addr uint64) bool { return addr >= w.lo && addr <= w.hi && w.hi != 0 }
 

@@ -26,8 +26,8 @@ type Thread struct {
 	// Span is the span of the last sample when Proven.
 	Span   Span
 	Proven bool
-	// Retries counts readings that did not hold together, or were interrupted.
-	Retries uint64
+	// Torn counts readings that did not hold together.
+	Torn uint64
 
 	r       *Reader
 	cframes cframeWindow
@@ -39,6 +39,7 @@ type Thread struct {
 	recheck gather // how to read the proof again
 
 	take take
+	have bool   // a stack of this sample, if not its span
 	last uint64 // fingerprint of the last reading whose top did not seem to run
 	same int    // how often it was read in a row
 }
@@ -55,6 +56,7 @@ func (r *Reader) Thread(ref ThreadRef) *Thread { return &Thread{Ref: ref, r: r} 
 func (t *Thread) Sample() error {
 	t.r.sample++
 	t.last, t.same = 0, 0
+	t.have = false
 	var failed error
 	for try := range maxTries {
 		done, err := t.try(try)
@@ -65,12 +67,15 @@ func (t *Thread) Sample() error {
 		case errors.Is(err, proc.ErrGone), errors.Is(err, proc.ErrDenied), errors.Is(err, ErrThreadGone):
 			return err
 		case err != nil:
-			t.Retries++
+			t.Torn++
 			failed = err
 			t.forget()
 		}
 	}
-	if failed != nil {
+	switch {
+	case t.have:
+		return nil // a good stack, whose span did not hold still
+	case failed != nil:
 		return failed
 	}
 	return ErrTorn
@@ -97,12 +102,11 @@ func (t *Thread) try(number int) (done bool, err error) {
 	}
 	// An interrupted copy is a mix of two moments.
 	if !t.r.pace.steady(k.took, len(t.r.ranges), len(t.r.arena)) && number < maxTries/2 {
-		t.Retries++
 		return false, nil
 	}
 	frames, verdict := k.walk(t)
 	if verdict == torn {
-		t.Retries++
+		t.Torn++
 		if number == maxTries/2 {
 			t.chunks = t.chunks[:0] // a chunk may have been replaced in place
 		}
@@ -115,11 +119,8 @@ func (t *Thread) try(number int) (done bool, err error) {
 		return false, err
 	}
 	proven := t.prove()
-	if !proven && number < maxTries-2 {
-		return false, nil
-	}
 	t.accept(frames, proven)
-	return true, nil
+	return proven, nil
 }
 
 // expect compares where the thread's state says that things are with where
@@ -198,7 +199,7 @@ func (t *Thread) identify(raw []rawFrame) (bool, error) {
 		return false, err
 	}
 	if !t.contiguous(raw) {
-		t.Retries++
+		t.Torn++
 		return false, nil
 	}
 	return true, nil
@@ -245,11 +246,11 @@ func (t *Thread) prove() bool {
 	}
 	t.proven = span
 	t.proof.gather(&t.recheck)
-	k.twice = true
 	return false
 }
 
 func (t *Thread) accept(raw []rawFrame, proven bool) {
+	t.have = true
 	t.Frames = slices.Grow(t.Frames[:0], len(raw))
 	code := t.r.layout.code.bytecode
 	for i := range raw {
@@ -261,7 +262,7 @@ func (t *Thread) accept(raw []rawFrame, proven bool) {
 	if proven {
 		t.Span = t.proven
 	}
-	t.take.twice = false
+	t.take.twice = !proven
 	t.gens = append(t.gens[:0], t.take.gens...)
 }
 

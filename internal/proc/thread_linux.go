@@ -32,6 +32,16 @@ func (p *Process) OpenThread(tid int) (*Thread, error) {
 	return t, nil
 }
 
+// OpenMain opens the process's first thread, whose id is that of the process.
+func (p *Process) OpenMain() (*Thread, error) {
+	text, err := p.ReadFile("stat")
+	if err != nil {
+		return nil, err
+	}
+	pid, _ := leadingNumber(text) // in the namespace of the directory
+	return p.OpenThread(int(pid))
+}
+
 func (p *Process) openTask(tid int, name string) (int, error) {
 	path := fmt.Sprintf("task/%d/%s", tid, name)
 	fd, err := unix.Openat(int(p.dir.Fd()), path, unix.O_RDONLY|unix.O_CLOEXEC, 0)

@@ -1,0 +1,95 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/spanflame/spanflame/internal/config"
+	"github.com/spanflame/spanflame/internal/encode/otlp"
+	"github.com/spanflame/spanflame/internal/export"
+	"github.com/spanflame/spanflame/internal/export/otlphttp"
+	"github.com/spanflame/spanflame/internal/export/pproffile"
+	"github.com/spanflame/spanflame/profile"
+)
+
+// outlet is where the profiles of all targets go; nowhere without a queue.
+type outlet struct {
+	queue *export.Queue
+	files *pproffile.Exporter
+	to    string
+}
+
+func newOutlet(cfg *config.Config, log *slog.Logger) (*outlet, error) {
+	switch cfg.Exporter {
+	case config.ExporterNone:
+		return &outlet{}, nil
+	case config.ExporterPprof:
+		files := pproffile.New(cfg.PprofPath)
+		return &outlet{
+			queue: export.NewQueue(files, export.QueueOptions{Logger: log}),
+			files: files,
+			to:    cfg.PprofPath + ".*.pprof",
+		}, nil
+	}
+	scope := otlp.ScopeAll
+	if cfg.LinkScope == config.LinkRoot {
+		scope = otlp.ScopeRoot
+	}
+	exporter, err := otlphttp.New(cfg.OTLP, otlp.Options{Scope: scope})
+	if err != nil {
+		return nil, err
+	}
+	return &outlet{
+		queue: export.NewQueue(exporter, export.QueueOptions{Logger: log}),
+		to:    cfg.OTLP.Endpoint,
+	}, nil
+}
+
+// put hands a profile over and does not block.
+func (o *outlet) put(p *profile.Profile) {
+	if o.queue != nil {
+		o.queue.Put(p)
+	}
+}
+
+// flush waits until everything put so far is delivered or dropped, at most d.
+func (o *outlet) flush(d time.Duration) {
+	if o.queue == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	defer cancel()
+	o.queue.Flush(ctx)
+}
+
+// shutdown delivers what waits, in d at most.
+func (o *outlet) shutdown(d time.Duration) {
+	if o.queue == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	defer cancel()
+	_ = o.queue.Shutdown(ctx) // what it lost is in the stats and was logged
+}
+
+// fate says where profiles went, for the summary.
+func (o *outlet) fate() string {
+	if o.queue == nil {
+		return "not exported (exporter none)"
+	}
+	stats := o.queue.Stats()
+	lost := stats.DroppedTotal().Profiles + stats.Waiting.Profiles
+	switch {
+	case lost == 0 && o.files != nil:
+		return "in " + o.to
+	case lost == 0:
+		return "sent to " + o.to
+	case stats.Delivered.Profiles > 0:
+		return fmt.Sprintf("sent to %s, but for %d of %d profiles", o.to, lost, lost+stats.Delivered.Profiles)
+	case o.files != nil:
+		return fmt.Sprintf("lost: %s could not be written", o.to)
+	}
+	return fmt.Sprintf("lost: no profile reached %s (--pprof-path PREFIX writes files instead)", o.to)
+}

@@ -1,0 +1,293 @@
+package agent
+
+import (
+	"errors"
+	"time"
+
+	"github.com/spanflame/spanflame/internal/cpython"
+	"github.com/spanflame/spanflame/internal/proc"
+	"github.com/spanflame/spanflame/profile"
+)
+
+const (
+	// relistAfter bounds how long a thread that ended, or got a new name, goes
+	// unnoticed: additions are seen at once.
+	relistAfter = time.Second
+	// warmFor is how long after it last ran a thread's counters are read even
+	// when the process's clock stands: that clock may lag by a scheduler tick.
+	warmFor = time.Second
+)
+
+// counts are what the sampler could not do as it should.
+type counts struct {
+	samples  uint64 // of threads that had run
+	torn     uint64 // a stack failed its checks, before a good one was read
+	unproven uint64 // good stack, span unknown
+	givenUp  uint64 // no good stack: booked where the thread was before
+	late     uint64 // ticks that came more than an interval late
+}
+
+func (c *counts) add(d counts) {
+	c.samples += d.samples
+	c.torn += d.torn
+	c.unproven += d.unproven
+	c.givenUp += d.givenUp
+	c.late += d.late
+}
+
+// sampler books what one process does.
+type sampler struct {
+	process *proc.Process
+	reader  *cpython.Reader
+	ledger  *ledger
+	link    bool // spans are wanted
+	counts  counts
+
+	threads    []*thread
+	first      bool      // no tick yet
+	last       time.Time // the last tick, whether or not it had anything to do
+	listed     time.Time // when the threads were last listed
+	generation uint64
+	named      map[profile.SpanID]bool // roots that have a name in this window
+	names      namer
+
+	start   origin
+	clock   time.Duration         // of the process, at the last tick
+	booked  time.Duration         // of that clock, in earlier windows
+	charged time.Duration         // to Python threads, in this window
+	native  map[int]time.Duration // CPU of other threads, at the last window's end
+}
+
+// origin is from where a program's cost counts: the birth of the process, or
+// the exec by which the program replaced another one.
+type origin struct {
+	at      time.Time             // zero: the birth
+	process time.Duration         // CPU until then
+	threads map[int]time.Duration // likewise, by kernel id
+}
+
+func newSampler(process *proc.Process, reader *cpython.Reader, ledger *ledger, link bool, start origin) *sampler {
+	return &sampler{
+		process: process, reader: reader, ledger: ledger, link: link,
+		first: true, last: time.Now(), start: start, booked: start.process,
+		named: map[profile.SpanID]bool{}, native: map[int]time.Duration{},
+	}
+}
+
+// tick samples what has run since the last one. It fails with proc.ErrGone
+// when the process has ended, or runs another program.
+func (s *sampler) tick(now time.Time) error {
+	weight := now.Sub(s.last)
+	s.last = now
+	if s.process.PID > 0 {
+		clock, err := s.process.CPU()
+		if err != nil {
+			return err
+		}
+		if clock == s.clock && !s.first && !s.warm(now) {
+			return nil // nothing moved; wall time is booked by the next tick that finds something
+		}
+		s.clock = clock
+	}
+	if err := s.list(now, weight); err != nil {
+		return err
+	}
+	for _, t := range s.threads {
+		if err := s.visit(t, now, weight); errors.Is(err, proc.ErrGone) || errors.Is(err, cpython.ErrThreadGone) {
+			s.listed = time.Time{} // the thread has ended
+		} else if err != nil {
+			return err
+		}
+	}
+	s.first = false
+	return nil
+}
+
+// warm reports whether a thread that ran lately was put on a CPU again.
+func (s *sampler) warm(now time.Time) bool {
+	for _, t := range s.threads {
+		if t.task == nil || now.Sub(t.ran) > warmFor {
+			continue
+		}
+		if usage, err := t.task.Usage(); err != nil || usage != t.usage || !t.asleep {
+			return true
+		}
+	}
+	return false
+}
+
+// visit samples one thread if it has run. The time since the last visit is
+// booked where the thread was found then.
+func (s *sampler) visit(t *thread, now time.Time, weight time.Duration) error {
+	if !t.fresh {
+		t.spend(now)
+	}
+	if t.task == nil {
+		return s.sample(t)
+	}
+	usage, err := t.task.Usage()
+	if err != nil {
+		return err
+	}
+	if usage == t.usage && t.asleep {
+		if t.python.SpanEnded() {
+			t.account.at(t.python.Frames, profile.Link{})
+		}
+		return nil
+	}
+	s.charge(t, usage)
+	t.ran = now
+	state, err := t.task.State()
+	if err != nil {
+		return err
+	}
+	if err := s.sample(t); err != nil {
+		return err
+	}
+	if t.fresh {
+		t.spend(now)
+		t.fresh = false
+	}
+	if t.asleep = state != proc.Running; !t.asleep {
+		t.account.seen(weight)
+	}
+	return nil
+}
+
+// charge books the CPU time that the kernel says the thread used.
+func (s *sampler) charge(t *thread, usage proc.Usage) {
+	used := usage.CPU - t.usage.CPU
+	t.usage = usage
+	t.account.charge(used)
+	s.charged += used
+}
+
+// sample reads stack and span of a thread and moves its account there.
+func (s *sampler) sample(t *thread) error {
+	s.counts.samples++
+	tornBefore := t.python.Torn
+	err := t.python.Sample()
+	if t.python.Torn != tornBefore {
+		s.counts.torn++
+	}
+	switch {
+	case errors.Is(err, proc.ErrGone), errors.Is(err, proc.ErrDenied), errors.Is(err, cpython.ErrThreadGone):
+		return err
+	case err != nil:
+		// Dropping the sample would favour what is easy to read.
+		s.counts.givenUp++
+		t.account.unlink()
+		return nil
+	}
+	var link profile.Link
+	switch {
+	case !t.python.Proven:
+		s.counts.unproven++
+	case s.link:
+		link = t.python.Span.Link
+		s.nameRoot(t.python.Span)
+	}
+	t.account.at(t.python.Frames, link)
+	return nil
+}
+
+// nameRoot reads the name of a local root when it is first met in a window. If
+// the span has another one when it ends, the shim says so.
+func (s *sampler) nameRoot(span cpython.Span) {
+	root := span.Link.Root
+	if root.IsZero() || s.named[root] {
+		return
+	}
+	if name, ok := s.reader.RootName(span); ok {
+		s.named[root] = true
+		s.ledger.builder.NameSpan(root, name)
+	}
+}
+
+// renameRoot replaces the name of a root that this window knows.
+func (s *sampler) renameRoot(root profile.SpanID, name string) {
+	if s.named[root] {
+		s.ledger.builder.NameSpan(root, name)
+	}
+}
+
+// window ends a window and returns what it cost, nil if nothing. final says
+// that the process has ended.
+func (s *sampler) window(now time.Time, final bool) *profile.Profile {
+	for _, t := range s.threads {
+		t.spend(now)
+		if t.task == nil {
+			continue
+		}
+		if usage, err := t.task.Usage(); err == nil {
+			s.charge(t, usage)
+		}
+	}
+	s.bookRest(final)
+	p := s.ledger.end()
+	clear(s.named)
+	return p
+}
+
+// bookRest books what the process used beyond its Python threads, so that the
+// profile's sum is the process's own.
+func (s *sampler) bookRest(final bool) {
+	if s.process.PID == 0 {
+		return
+	}
+	if clock, err := s.process.CPU(); err == nil {
+		s.clock = clock
+	}
+	rest := s.clock - s.booked - s.charged
+	s.charged = 0
+	if rest <= 0 {
+		s.booked = s.clock - rest
+		return
+	}
+	s.booked = s.clock
+	var native time.Duration
+	if !final {
+		native = min(rest, s.nativeCPU())
+	}
+	s.ledger.extra(frameNative, native)
+	s.ledger.extra(frameNotObserved, rest-native)
+}
+
+// nativeCPU is what threads without Python used since the last call.
+func (s *sampler) nativeCPU() time.Duration {
+	tids, err := s.process.Threads()
+	if err != nil {
+		return 0
+	}
+	python := map[int]bool{}
+	for _, t := range s.threads {
+		if t.task != nil {
+			python[t.task.TID] = true
+		}
+	}
+	var sum time.Duration
+	now := map[int]time.Duration{}
+	for _, tid := range tids {
+		if python[tid] {
+			continue
+		}
+		task, err := s.process.OpenThread(tid)
+		if err != nil {
+			continue
+		}
+		if usage, err := task.Usage(); err == nil {
+			now[tid] = usage.CPU
+			sum += usage.CPU - s.native[tid]
+		}
+		task.Close()
+	}
+	s.native = now
+	return sum
+}
+
+// close releases the threads.
+func (s *sampler) close() {
+	for _, t := range s.threads {
+		t.close()
+	}
+}

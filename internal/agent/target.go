@@ -1,0 +1,206 @@
+package agent
+
+import (
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/spanflame/spanflame/internal/config"
+	"github.com/spanflame/spanflame/internal/cpython"
+	"github.com/spanflame/spanflame/internal/proc"
+	"github.com/spanflame/spanflame/internal/shim"
+	"github.com/spanflame/spanflame/profile"
+)
+
+// target is one program in one process, from when the agent learns of it to
+// its end.
+type target struct {
+	cfg     *config.Config
+	log     *slog.Logger
+	process *proc.Process
+	memory  *proc.Memory
+	sampler *sampler
+	ring    *shim.Ring // nil: no shim, or none to be had
+	deliver func(*profile.Profile)
+
+	mu       sync.Mutex
+	resource map[string]any // of the tracer provider
+	otel     *cpython.Otel  // to be taken over by the sampler
+	counts   counts         // at the last window's end
+	flush    chan chan struct{}
+
+	stop     chan struct{} // closed to end a target that lives
+	stopOnce sync.Once
+	done     chan struct{} // closed at its end
+
+	program  program
+	seq      int
+	begin    time.Time // of the window
+	search   time.Duration
+	searchAt time.Time
+}
+
+// program is what is known of the interpreter and what it runs.
+type program struct {
+	executable string
+	args       []string
+	version    cpython.Version
+}
+
+// run samples until the process ends, its program is replaced, or stop is
+// closed, and delivers a profile for each window.
+func (t *target) run() {
+	defer close(t.done)
+	defer t.process.Close()
+	defer t.sampler.close()
+	t.begin = time.Now()
+	next := t.begin
+	for {
+		ended := t.process.WaitFor(time.Until(next))
+		select {
+		case <-t.stop:
+			t.window(time.Now(), false)
+			return
+		case done := <-t.flush:
+			t.window(time.Now(), false)
+			close(done)
+		default:
+		}
+		now := time.Now()
+		if ended {
+			t.window(now, true)
+			return
+		}
+		t.take(now)
+		if err := t.sampler.tick(now); err != nil {
+			// Another program by exec: its shim registers it anew.
+			t.window(now, errors.Is(err, proc.ErrGone) && t.process.Gone())
+			return
+		}
+		t.drain()
+		if now.Sub(t.begin) >= t.cfg.ExportInterval {
+			t.window(now, false)
+		}
+		// Evenly spaced ticks would beat with programs that work to a clock.
+		interval := float64(t.cfg.SampleInterval)
+		next = next.Add(time.Duration(interval * (0.5 + rand.Float64())))
+		if late := now.Sub(next); late > 0 {
+			if late > t.cfg.SampleInterval {
+				t.sampler.counts.late++
+			}
+			next = now
+		}
+	}
+}
+
+// take hands over what the shim has said since the last tick, or looks for
+// OpenTelemetry where there is no shim to say it.
+func (t *target) take(now time.Time) {
+	t.mu.Lock()
+	otel := t.otel
+	t.otel = nil
+	t.mu.Unlock()
+	if otel != nil {
+		if err := t.sampler.reader.SetOtel(*otel); err != nil {
+			t.log.Debug("spans not linked", "pid", t.process.PID, "err", err)
+		}
+		return
+	}
+	const first, last = 100 * time.Millisecond, 10 * time.Second
+	if t.ring != nil || !t.sampler.link || t.sampler.reader.HasOtel() || now.Before(t.searchAt) {
+		return
+	}
+	t.search = min(max(2*t.search, first), last)
+	t.searchAt = now.Add(t.search)
+	if found, err := t.sampler.reader.FindOtel(); err == nil {
+		_ = t.sampler.reader.SetOtel(found) // tried again, like the search
+	}
+}
+
+// drain reads the events of the shim.
+func (t *target) drain() {
+	if t.ring == nil {
+		return
+	}
+	t.ring.Drain(func(record shim.Record) {
+		if name, err := record.SpanName(); err == nil {
+			t.sampler.renameRoot(name.Span, name.Name)
+		}
+	})
+}
+
+// window ends the window and delivers what it cost.
+func (t *target) window(now time.Time, final bool) {
+	t.drain()
+	p := t.sampler.window(now, final)
+	if p != nil {
+		t.seq++
+		p.PID, p.Seq = t.process.PID, t.seq
+		p.Start, p.Duration = t.begin.UnixNano(), max(1, int64(now.Sub(t.begin)))
+		p.Resource = t.describe()
+		t.deliver(p)
+	}
+	t.begin = now
+	t.mu.Lock()
+	t.counts = t.sampler.counts
+	t.mu.Unlock()
+}
+
+// counted returns the counts at the last window's end.
+func (t *target) counted() counts {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.counts
+}
+
+// end makes run return, if the target lives.
+func (t *target) end() { t.stopOnce.Do(func() { close(t.stop) }) }
+
+// origin tells, after the end, what the next program in this process counts
+// from.
+func (t *target) origin() origin {
+	o := origin{at: t.begin, process: t.sampler.booked, threads: map[int]time.Duration{}}
+	for _, thread := range t.sampler.threads {
+		if thread.task != nil {
+			o.threads[thread.task.TID] = thread.usage.CPU
+		}
+	}
+	return o
+}
+
+// flushNow ends the window at once, if the target lives.
+func (t *target) flushNow() {
+	done := make(chan struct{})
+	select {
+	case t.flush <- done:
+		select {
+		case <-done:
+		case <-t.done:
+		}
+	case <-t.done:
+	}
+}
+
+// listen takes what the shim says until it closes.
+func (t *target) listen(conn *shim.Conn) {
+	for {
+		message, err := conn.Receive()
+		if err != nil {
+			return
+		}
+		switch m := message.(type) {
+		case *shim.OtelMessage:
+			t.mu.Lock()
+			t.otel = &cpython.Otel{ContextVar: m.ContextVar, SpanKey: m.SpanKey, RootVar: m.RootVar}
+			t.mu.Unlock()
+		case *shim.ResourceMessage:
+			t.mu.Lock()
+			t.resource = attributes(m.Attributes)
+			t.mu.Unlock()
+		case *shim.ErrorMessage:
+			t.log.Warn("the shim reported an error; the program is not affected", "pid", t.process.PID, "reason", m.Reason)
+		}
+	}
+}
