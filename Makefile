@@ -6,6 +6,8 @@ SHELL := bash
 
 # Two statements: a failure within an export would go unnoticed.
 TESTENV := SPANFLAME_TEST_PYTHON=$$(scripts/testenv); export SPANFLAME_TEST_PYTHON;
+# Without a Collector its tests are skipped, but not with CI set.
+COLLECTOR := SPANFLAME_COLLECTOR=$$(scripts/collector) || [ -z "$${CI:-}" ]; export SPANFLAME_COLLECTOR;
 STATICCHECK := go tool -modfile=tools/go.mod staticcheck
 FUZZTIME ?= 10s
 SHELL_SCRIPTS := $(shell grep -lE '^\#!.*bash' .ci/* demo/* scripts/* 2>/dev/null)
@@ -46,7 +48,7 @@ test: test-go test-shim test-e2e ## all tests, about in the order of their speed
 
 .PHONY: test-go
 test-go: ## Go packages, with the race detector
-	packages=$$(go list ./... | grep -v /test/); $(TESTENV) go test -race -timeout 10m $$packages
+	packages=$$(go list ./... | grep -v /test/); $(TESTENV) $(COLLECTOR) go test -race -timeout 10m $$packages
 
 .PHONY: test-shim
 test-shim: ## the Python shim, with pytest
@@ -61,7 +63,7 @@ test-e2e: ## real programs under the real binary
 fuzz: ## each fuzz target for FUZZTIME (10s)
 	grep -rn --include='*_test.go' -oE '^func Fuzz[A-Za-z0-9_]*' . | \
 	while IFS=: read -r file _ func; do \
-		go test -run '^$$' -fuzz "^$${func#func }$$" -fuzztime $(FUZZTIME) "$$(dirname $$file)"; \
+		go test -run '^$$' -fuzz "^$${func#func }$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x "$$(dirname $$file)"; \
 	done
 
 .PHONY: demo

@@ -16,7 +16,7 @@ import (
 // QueueOptions bound a [Queue]. Zero fields take the defaults named.
 type QueueOptions struct {
 	// MaxProfiles and MaxSamples bound what waits, the profile under way
-	// included (100 profiles, 200,000 samples: about 50 MB).
+	// included (100 profiles, 200,000 samples: some tens of MB).
 	MaxProfiles int
 	MaxSamples  int
 	// MinBackoff and MaxBackoff bound the time between two attempts while the

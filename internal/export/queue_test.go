@@ -85,13 +85,13 @@ func down(_ int, _ *profile.Profile) error {
 	return &Error{Op: "post", Err: errors.New("nobody there"), Retryable: true, Hint: "start somebody"}
 }
 
-func shutdown(t *testing.T, q *Queue, within time.Duration) (error, time.Duration) {
+func shutdown(t *testing.T, q *Queue, within time.Duration) (took time.Duration, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), within)
 	defer cancel()
 	begin := time.Now()
-	err := q.Shutdown(ctx)
-	return err, time.Since(begin)
+	err = q.Shutdown(ctx)
+	return time.Since(begin), err
 }
 
 func TestDeliversInOrder(t *testing.T) {
@@ -103,7 +103,7 @@ func TestDeliversInOrder(t *testing.T) {
 		if time.Since(d.begin) != 0 {
 			t.Error("Put waited")
 		}
-		err, took := shutdown(t, q, time.Minute)
+		took, err := shutdown(t, q, time.Minute)
 		if err != nil || took != 3*time.Second {
 			t.Errorf("shutdown: %v after %v", err, took)
 		}
@@ -166,7 +166,7 @@ func TestHonoursAfter(t *testing.T) {
 		q.Put(numbered(1, 1))
 		synctest.Wait()
 		// Also at the end: who asked for time gets it.
-		if err, took := shutdown(t, q, 2*time.Minute); err != nil || took != 90*time.Second {
+		if took, err := shutdown(t, q, 2*time.Minute); err != nil || took != 90*time.Second {
 			t.Errorf("shutdown: %v after %v", err, took)
 		}
 		if diff := cmp.Diff([]string{"0s 1", "1m30s 1"}, d.seen()); diff != "" {
@@ -251,7 +251,7 @@ func TestFullDropsTheOldest(t *testing.T) {
 				for _, n := range tt.put {
 					put.Samples += int64(n)
 				}
-				if _, took := shutdown(t, q, time.Second); took > time.Second {
+				if took, _ := shutdown(t, q, time.Second); took > time.Second {
 					t.Errorf("shutdown took %v", took)
 				}
 				s = q.Stats()
@@ -270,7 +270,7 @@ func TestShutdownWithNobodyThere(t *testing.T) {
 		q.Put(numbered(1, 5))
 		q.Put(numbered(2, 5))
 		synctest.Wait()
-		err, took := shutdown(t, q, 5*time.Second)
+		took, err := shutdown(t, q, 5*time.Second)
 		if took > 5*time.Second {
 			t.Errorf("took %v", took)
 		}
@@ -296,7 +296,7 @@ func TestShutdownCutsAnAttemptShort(t *testing.T) {
 		d.answer = down // no nil error expected
 		q.Put(numbered(1, 5))
 		synctest.Wait()
-		err, took := shutdown(t, q, 2*time.Second)
+		took, err := shutdown(t, q, 2*time.Second)
 		if took != 2*time.Second || !errors.Is(err, context.Canceled) {
 			t.Errorf("%v after %v", err, took)
 		}
