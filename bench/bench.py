@@ -19,16 +19,23 @@ import stats
 def main():
     args = arguments()
     peers = [c for c in columns.peers(args.spanflame, sys.executable) if args.only in c.name]
+    if args.control:
+        peers.append(columns.CONTROL)
+    for peer in peers:
+        if peer.prefix and not os.access(peer.prefix[0], os.X_OK):
+            sys.exit(f"bench: {peer.prefix[0]} is missing: make build")
     bench = runner.Runner(sys.executable, args.seconds)
-    begin = time.monotonic()
+    begin, others = time.monotonic(), runner.others()
     results = []
     for program in args.programs.split(","):
         bare, runs = measure(bench, program, peers, args.rounds)
         results.append((program, bare, runs))
+    took = time.monotonic() - begin
     print_table(results, peers)
     print(
-        f"\n{args.rounds} rounds of {args.seconds:g} s windows, {os.cpu_count()} cores, "
-        f"{time.monotonic() - begin:.0f} s in all.  [95 % interval]; n.m.: not measurable, it holds 1."
+        f"\n[95 % interval]; n.m.: not measurable, it holds 1.\n"
+        f"{args.rounds} rounds of {args.seconds:g} s windows, {os.cpu_count()} cores, {took:.0f} s in all; "
+        f"meanwhile other programs used {(runner.others() - others) / took:.0%} of a core."
     )
 
 
@@ -39,6 +46,7 @@ def arguments():
     parser.add_argument("--seconds", type=float, default=float(os.environ.get("BENCH_SECONDS", "1.5")))
     parser.add_argument("--programs", default=",".join(runner.PROGRAMS))
     parser.add_argument("--only", default="", metavar="TEXT", help="only columns with TEXT in their name")
+    parser.add_argument("--control", action="store_true", help="a column that is bare too: it has to be n.m.")
     args = parser.parse_args()
     if args.rounds < 2:
         parser.error("an interval needs at least two rounds")

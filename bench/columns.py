@@ -15,6 +15,7 @@ class Column(NamedTuple):
 
 
 BARE = Column("bare", outside=False)
+CONTROL = Column("bare again", outside=True)
 
 
 def peers(spanflame, python):
