@@ -69,8 +69,10 @@ type Queue struct {
 	down error // result of Shutdown, read after done
 
 	mu       sync.Mutex
-	items    []*profile.Profile
-	busy     bool // items[0] is in Export
+	items    []item
+	put      uint64        // number of the newest item
+	left     chan struct{} // closed, and made anew, when an item leaves
+	busy     bool          // items[0] is in Export
 	samples  int  // of items
 	closed   bool
 	deadline time.Time // of Shutdown, zero if it has none
@@ -78,6 +80,12 @@ type Queue struct {
 	failing  bool  // the last attempt failed, and that was logged
 	lost     Count // dropped while failing
 	warned   bool  // that the destination has a warning was logged
+}
+
+// item is a profile that waits. The numbers of items ascend.
+type item struct {
+	*profile.Profile
+	number uint64
 }
 
 // NewQueue starts a Queue that owns e. Shutdown ends both.
@@ -88,6 +96,7 @@ func NewQueue(e Exporter, o QueueOptions) *Queue {
 		wake:    make(chan struct{}, 1),
 		closing: make(chan struct{}),
 		done:    make(chan struct{}),
+		left:    make(chan struct{}),
 	}
 	q.ctx, q.cancel = context.WithCancel(context.Background())
 	go q.run()
@@ -116,10 +125,11 @@ func (q *Queue) Put(p *profile.Profile) {
 			q.drop(p, DroppedFull)
 			return
 		}
-		q.drop(q.items[oldest], DroppedFull)
+		q.drop(q.items[oldest].Profile, DroppedFull)
 		q.remove(oldest)
 	}
-	q.items = append(q.items, p)
+	q.put++
+	q.items = append(q.items, item{p, q.put})
 	q.samples += len(p.Samples)
 	q.signal()
 }
@@ -128,8 +138,10 @@ func (q *Queue) Put(p *profile.Profile) {
 func (q *Queue) remove(i int) {
 	q.samples -= len(q.items[i].Samples)
 	copy(q.items[i:], q.items[i+1:])
-	q.items[len(q.items)-1] = nil
+	q.items[len(q.items)-1] = item{}
 	q.items = q.items[:len(q.items)-1]
+	close(q.left)
+	q.left = make(chan struct{})
 }
 
 func (q *Queue) signal() {
@@ -169,7 +181,7 @@ func (q *Queue) next() *profile.Profile {
 		q.mu.Lock()
 		if q.ctx.Err() == nil && len(q.items) > 0 {
 			q.busy = true
-			p := q.items[0]
+			p := q.items[0].Profile
 			q.mu.Unlock()
 			return p
 		}
@@ -266,6 +278,26 @@ func (q *Queue) tooLate(t time.Time) bool {
 	return !q.deadline.IsZero() && t.After(q.deadline)
 }
 
+// Flush waits until every profile that was put before the call is delivered or
+// dropped, or ctx ends; then it returns the error of ctx. Retries keep their
+// pace.
+func (q *Queue) Flush(ctx context.Context) error {
+	q.mu.Lock()
+	last := q.put
+	for len(q.items) > 0 && q.items[0].number <= last {
+		left := q.left
+		q.mu.Unlock()
+		select {
+		case <-left:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		q.mu.Lock()
+	}
+	q.mu.Unlock()
+	return nil
+}
+
 // Shutdown delivers what waits, with retries, until ctx ends or no further
 // attempt would fit before its deadline; what is left then is dropped and
 // counted. It waits for the exporter, whose Shutdown it calls. The error says
@@ -296,7 +328,7 @@ func (q *Queue) abandon() error {
 	defer q.mu.Unlock()
 	n := len(q.items)
 	for len(q.items) > 0 {
-		q.drop(q.items[0], DroppedAtShutdown)
+		q.drop(q.items[0].Profile, DroppedAtShutdown)
 		q.remove(0)
 	}
 	if n == 0 {

@@ -264,6 +264,26 @@ func TestFullDropsTheOldest(t *testing.T) {
 	}
 }
 
+func TestFlush(t *testing.T) {
+	d := &double{takes: time.Second}
+	inBubble(t, d, QueueOptions{}, func(t *testing.T, q *Queue, _ *bytes.Buffer) {
+		if err := q.Flush(t.Context()); err != nil {
+			t.Errorf("empty: %v", err)
+		}
+		q.Put(numbered(1, 1))
+		q.Put(numbered(2, 1))
+		time.AfterFunc(time.Second/2, func() { q.Put(numbered(3, 1)) }) // not waited for
+		if err := q.Flush(t.Context()); err != nil || time.Since(d.begin) != 2*time.Second {
+			t.Errorf("%v after %v", err, time.Since(d.begin))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
+		defer cancel()
+		if err := q.Flush(ctx); !errors.Is(err, context.DeadlineExceeded) || time.Since(d.begin) != 5*time.Second/2 {
+			t.Errorf("%v after %v", err, time.Since(d.begin))
+		}
+	})
+}
+
 func TestShutdownWithNobodyThere(t *testing.T) {
 	d := &double{answer: down}
 	inBubble(t, d, QueueOptions{MinBackoff: 4 * time.Second}, func(t *testing.T, q *Queue, _ *bytes.Buffer) {
