@@ -73,7 +73,7 @@ type Queue struct {
 	put      uint64        // number of the newest item
 	left     chan struct{} // closed, and made anew, when an item leaves
 	busy     bool          // items[0] is in Export
-	samples  int  // of items
+	samples  int           // of items
 	closed   bool
 	deadline time.Time // of Shutdown, zero if it has none
 	stats    Stats
