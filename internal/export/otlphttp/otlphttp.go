@@ -88,6 +88,10 @@ func secretsIn(value string) []string {
 // Name is "otlp".
 func (e *Exporter) Name() string { return "otlp" }
 
+// Endpoint returns the URL for people to read: without user, password and query,
+// which may be secret.
+func (e *Exporter) Endpoint() string { return e.shown }
+
 // Shutdown closes idle connections. It does not fail.
 func (e *Exporter) Shutdown(context.Context) error {
 	e.client.CloseIdleConnections()

@@ -296,6 +296,13 @@ func TestEndsWithItsContext(t *testing.T) {
 	}
 }
 
+func TestEndpointShowsNoSecret(t *testing.T) {
+	e := exporter(t, config.OTLP{Endpoint: "https://user:" + token + "@host:4318/a%20b?key=" + token + "#x"})
+	if got, want := e.Endpoint(), "https://host:4318/a%20b"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
 func TestNewRefuses(t *testing.T) {
 	for _, endpoint := range []string{"", "localhost:4318", "ftp://host", "http://", "http://us er:" + token + "@h/\x7f"} {
 		if _, err := New(config.OTLP{Endpoint: endpoint}, otlp.Options{}); err == nil || strings.Contains(err.Error(), token) {
