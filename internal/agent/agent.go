@@ -36,15 +36,15 @@ type Input struct {
 
 // agent is one run of an agent.
 type agent struct {
-	in      Input
-	outlet  *outlet
+	in     Input
+	outlet *outlet
 
-	mu       sync.Mutex
-	targets  map[int]*target // by pid; those that live
-	seen     int             // targets so far
-	totals   counts
-	told     map[string]bool // lines that are said once
-	changed  chan struct{}   // something above changed
+	mu      sync.Mutex
+	targets map[int]*target // by pid; those that live
+	seen    int             // targets so far
+	totals  counts
+	told    map[string]bool // lines that are said once
+	changed chan struct{}   // something above changed
 }
 
 // Main follows the command and its descendants until they are gone, delivers

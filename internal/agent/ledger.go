@@ -3,6 +3,7 @@ package agent
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -45,174 +46,139 @@ func newLedger(interval time.Duration, maxFrames int) *ledger {
 // place is where time is booked: what a thread did, and in which span.
 type place struct{ stack, link int }
 
-// account is one thread's share of a ledger.
+// account is one thread's share of a ledger. What it holds is handed to the
+// builder when the window ends, under the name that the thread has then.
 type account struct {
 	labels []profile.Label
 
 	ledger  *ledger
-	window  int // for which label and now hold
-	label   int
+	window  int // for which now holds
 	now     place
 	frames  []cpython.Frame // of now.stack
 	special profile.Frame   // of now.stack, when it has no frames
 	link    profile.Link    // of now.link
 
-	wall  time.Duration           // at now, not booked yet
-	cpu   time.Duration           // of this window
-	onCPU map[place]time.Duration // where samples found the thread on a CPU, with their weights
+	pending time.Duration           // wall at now
+	wall    map[place]time.Duration // but for what is pending
+	cpu     time.Duration           // to be spread over onCPU
+	onCPU   map[place]time.Duration // where samples found the thread on a CPU, with their weights
+	startup time.Duration           // CPU before the first sample
 }
 
-// open opens an account for a thread with these labels.
+// open opens an account for a thread with these labels. It stands at
+// [startup].
 func (l *ledger) open(labels []profile.Label) *account {
-	a := &account{labels: labels, ledger: l, window: -1, onCPU: map[place]time.Duration{}}
+	a := &account{
+		labels: labels, ledger: l, window: l.window,
+		wall: map[place]time.Duration{}, onCPU: map[place]time.Duration{},
+	}
+	a.atSpecial(frameStartup)
 	l.accounts = append(l.accounts, a)
 	return a
-}
-
-// relabel changes what the thread is called, from here on.
-func (a *account) relabel(labels []profile.Label) {
-	if slices.Equal(a.labels, labels) {
-		return
-	}
-	a.renew()
-	a.book()
-	a.settle()
-	a.labels, a.label = labels, a.ledger.builder.Labels(labels)
 }
 
 // at moves the account to a stack, leaf first, and a span.
 func (a *account) at(frames []cpython.Frame, link profile.Link) {
 	a.renew()
-	if len(frames) == 0 {
-		a.atSpecial(frameNative, link)
-		return
+	switch {
+	case len(frames) == 0:
+		a.atSpecial(frameNative)
+	case len(a.frames) == 0 || !slices.Equal(frames, a.frames):
+		a.frames, a.special = append(a.frames[:0], frames...), profile.Frame{}
+		a.move(place{a.ledger.intern(frames), a.now.link})
 	}
-	if a.special == (profile.Frame{}) && slices.Equal(frames, a.frames) {
-		a.move(place{a.now.stack, a.now.link}, link)
-		return
+	if link != a.link {
+		a.link = link
+		a.move(place{a.now.stack, a.ledger.builder.Link(link)})
 	}
-	a.book()
-	a.frames, a.special = append(a.frames[:0], frames...), profile.Frame{}
-	a.move(place{a.ledger.intern(frames), a.now.link}, link)
-}
-
-// atSpecial moves the account to a stack of one frame that is no code.
-func (a *account) atSpecial(f profile.Frame, link profile.Link) {
-	a.renew()
-	if a.special != f {
-		a.book()
-		a.frames, a.special = a.frames[:0], f
-		a.now.stack = a.ledger.special(f)
-	}
-	a.move(a.now, link)
 }
 
 // unlink moves the account out of its span.
-func (a *account) unlink() {
-	a.renew()
-	a.move(a.now, profile.Link{})
-}
+func (a *account) unlink() { a.at(a.frames, profile.Link{}) }
 
-// startup books CPU time that was used before the first sample.
-func (a *account) startup(cpu time.Duration) {
-	a.renew()
-	if cpu > 0 {
-		a.ledger.builder.Add(a.ledger.special(frameStartup), 0, a.label, int64(cpu), 0)
+func (a *account) atSpecial(f profile.Frame) {
+	if a.special != f {
+		a.frames, a.special = a.frames[:0], f
+		a.move(place{a.ledger.special(f), a.now.link})
 	}
 }
 
-func (a *account) move(to place, link profile.Link) {
-	if link != a.link {
-		a.book()
-		a.link, to.link = link, a.ledger.builder.Link(link)
+// move books what is pending and stands at another place from here on.
+func (a *account) move(to place) {
+	if a.pending != 0 {
+		a.wall[a.now] += a.pending
+		a.pending = 0
 	}
 	a.now = to
 }
 
 // spend books wall time where the account stands.
-func (a *account) spend(wall time.Duration) { a.wall += wall }
+func (a *account) spend(wall time.Duration) { a.pending += wall }
 
 // charge adds CPU time, to be spread over where the thread was seen on a CPU.
 func (a *account) charge(cpu time.Duration) { a.cpu += cpu }
 
 // seen says that a sample of that weight found the thread on a CPU.
-func (a *account) seen(weight time.Duration) {
-	a.renew()
-	a.onCPU[a.now] += max(weight, 1)
-}
-
-// book books the wall time where it was spent.
-func (a *account) book() {
-	if a.wall != 0 {
-		a.ledger.builder.Add(a.now.stack, a.now.link, a.label, 0, int64(a.wall))
-		a.wall = 0
-	}
-}
+func (a *account) seen(weight time.Duration) { a.onCPU[a.now] += max(weight, 1) }
 
 // renew brings an account of an earlier window into this one.
 func (a *account) renew() {
 	if a.window == a.ledger.window {
 		return
 	}
-	first := a.window < 0
 	a.window = a.ledger.window
-	a.label = a.ledger.builder.Labels(a.labels)
 	a.now = place{link: a.ledger.builder.Link(a.link)}
-	switch {
-	case len(a.frames) > 0:
+	if len(a.frames) > 0 {
 		a.now.stack = a.ledger.intern(a.frames)
-	case first:
-		a.special = frameStartup
-		fallthrough
-	default:
+	} else {
 		a.now.stack = a.ledger.special(a.special)
 	}
 }
 
-// settle spreads the CPU time over the places where samples saw it used. What
-// the kernel says the thread used is what is booked, to the nanosecond.
+// settle hands everything to the builder.
 func (a *account) settle() {
-	if a.cpu <= 0 {
-		clear(a.onCPU)
-		return
-	}
+	a.renew()
+	a.move(a.now)
 	b := a.ledger.builder
-	if len(a.onCPU) == 0 {
-		b.Add(a.ledger.special(frameNotObserved), 0, a.label, int64(a.cpu), 0)
-		a.cpu = 0
-		return
+	label := b.Labels(a.labels)
+	for _, at := range sorted(a.wall) {
+		b.Add(at.stack, at.link, label, 0, int64(a.wall[at]))
 	}
-	type share struct {
-		place
-		weight time.Duration
+	if a.startup > 0 {
+		b.Add(a.ledger.special(frameStartup), 0, label, int64(a.startup), 0)
 	}
-	var shares []share
-	var total time.Duration
-	for where, weight := range a.onCPU {
-		shares = append(shares, share{where, weight})
+	if a.cpu > 0 && len(a.onCPU) == 0 {
+		b.Add(a.ledger.special(frameNotObserved), 0, label, int64(a.cpu), 0)
+	}
+	// What the kernel says that the thread used is what is booked, to the
+	// nanosecond.
+	var total, before, booked time.Duration
+	for _, weight := range a.onCPU {
 		total += weight
 	}
-	slices.SortFunc(shares, func(x, y share) int {
-		return cmp.Or(cmp.Compare(x.stack, y.stack), cmp.Compare(x.link, y.link))
-	})
-	var before, booked time.Duration
-	for _, s := range shares {
-		before += s.weight
-		upTo := time.Duration(float64(a.cpu) * (float64(before) / float64(total)))
-		if before == total {
-			upTo = a.cpu
+	for _, at := range sorted(a.onCPU) {
+		before += a.onCPU[at]
+		upTo := a.cpu
+		if before < total {
+			upTo = time.Duration(float64(a.cpu) * (float64(before) / float64(total)))
 		}
-		b.Add(s.stack, s.link, a.label, int64(upTo-booked), 0)
+		b.Add(at.stack, at.link, label, int64(upTo-booked), 0)
 		booked = upTo
 	}
-	a.cpu = 0
+	a.cpu, a.startup = 0, 0
+	clear(a.wall)
 	clear(a.onCPU)
 }
 
-// close books what is left of an account whose thread has ended.
+// sorted returns the places in a fixed order.
+func sorted(at map[place]time.Duration) []place {
+	return slices.SortedFunc(maps.Keys(at), func(x, y place) int {
+		return cmp.Or(cmp.Compare(x.stack, y.stack), cmp.Compare(x.link, y.link))
+	})
+}
+
+// close settles the account of a thread that has ended.
 func (l *ledger) close(a *account) {
-	a.renew()
-	a.book()
 	a.settle()
 	if i := slices.Index(l.accounts, a); i >= 0 {
 		l.accounts = slices.Delete(l.accounts, i, i+1)
@@ -229,8 +195,6 @@ func (l *ledger) extra(f profile.Frame, cpu time.Duration) {
 // end closes the window and returns what was booked in it, nil if nothing was.
 func (l *ledger) end() *profile.Profile {
 	for _, a := range l.accounts {
-		a.renew()
-		a.book()
 		a.settle()
 	}
 	var p *profile.Profile

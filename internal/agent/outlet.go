@@ -1,9 +1,11 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/spanflame/spanflame/internal/config"
@@ -11,6 +13,7 @@ import (
 	"github.com/spanflame/spanflame/internal/export"
 	"github.com/spanflame/spanflame/internal/export/otlphttp"
 	"github.com/spanflame/spanflame/internal/export/pproffile"
+	"github.com/spanflame/spanflame/internal/shim"
 	"github.com/spanflame/spanflame/profile"
 )
 
@@ -30,20 +33,19 @@ func newOutlet(cfg *config.Config, log *slog.Logger) (*outlet, error) {
 		return &outlet{
 			queue: export.NewQueue(files, export.QueueOptions{Logger: log}),
 			files: files,
-			to:    cfg.PprofPath + ".*.pprof",
 		}, nil
 	}
 	scope := otlp.ScopeAll
 	if cfg.LinkScope == config.LinkRoot {
 		scope = otlp.ScopeRoot
 	}
-	exporter, err := otlphttp.New(cfg.OTLP, otlp.Options{Scope: scope})
+	exporter, err := otlphttp.New(cfg.OTLP, otlp.Options{Scope: scope, Version: shim.Version})
 	if err != nil {
 		return nil, err
 	}
 	return &outlet{
 		queue: export.NewQueue(exporter, export.QueueOptions{Logger: log}),
-		to:    cfg.OTLP.Endpoint,
+		to:    exporter.Endpoint(),
 	}, nil
 }
 
@@ -83,13 +85,22 @@ func (o *outlet) fate() string {
 	lost := stats.DroppedTotal().Profiles + stats.Waiting.Profiles
 	switch {
 	case lost == 0 && o.files != nil:
-		return "in " + o.to
+		return "in " + o.written()
 	case lost == 0:
 		return "sent to " + o.to
 	case stats.Delivered.Profiles > 0:
-		return fmt.Sprintf("sent to %s, but for %d of %d profiles", o.to, lost, lost+stats.Delivered.Profiles)
+		return fmt.Sprintf("sent to %s, but for %d of %d profiles", cmp.Or(o.to, o.written()), lost, lost+stats.Delivered.Profiles)
 	case o.files != nil:
-		return fmt.Sprintf("lost: %s could not be written", o.to)
+		return "lost: no file could be written"
 	}
 	return fmt.Sprintf("lost: no profile reached %s (--pprof-path PREFIX writes files instead)", o.to)
+}
+
+// written names the files, if there are few.
+func (o *outlet) written() string {
+	const few = 3
+	if n := o.files.Count(); n > few {
+		return fmt.Sprintf("%d files like %s", n, o.files.Files()[0])
+	}
+	return strings.Join(o.files.Files(), ", ")
 }

@@ -100,6 +100,7 @@ func (s *sampler) tick(now time.Time) error {
 		}
 	}
 	s.first = false
+	s.names.update(s, now)
 	return nil
 }
 
@@ -148,7 +149,8 @@ func (s *sampler) visit(t *thread, now time.Time, weight time.Duration) error {
 		t.spend(now)
 		t.fresh = false
 	}
-	if t.asleep = state != proc.Running; !t.asleep {
+	t.asleep = state != proc.Running
+	if t.onCPU(state) {
 		t.account.seen(weight)
 	}
 	return nil

@@ -55,6 +55,8 @@ func (t *target) run() {
 	defer close(t.done)
 	defer t.process.Close()
 	defer t.sampler.close()
+	release := proc.Punctual()
+	defer release()
 	t.begin = time.Now()
 	next := t.begin
 	for {

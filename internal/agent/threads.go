@@ -17,11 +17,39 @@ type thread struct {
 	account *account
 
 	usage  proc.Usage
-	asleep bool      // was neither on a CPU nor waiting for one when last sampled
-	ran    time.Time // when it was last seen to have run
-	told   time.Time // up to when its wall time is booked
-	fresh  bool      // not sampled yet, and younger than the last tick
+	asleep bool                   // was neither on a CPU nor waiting for one when last sampled
+	ran    time.Time              // when it was last seen to have run
+	told   time.Time              // up to when its wall time is booked
+	fresh  bool                   // not sampled yet, and younger than the last tick
+	slept  map[cpython.Frame]bool // top frames in which it was found asleep
 }
+
+// onCPU reports whether the sample just taken found the thread using a CPU.
+// Its state alone does not tell: a thread that was woken and waits for a CPU is
+// Running too, and our own tick often takes that CPU. Holding the GIL tells,
+// and so do the counters, unless we took the CPU. What is left runs C code
+// without the GIL or has just been woken: the latter is where it slept before.
+func (t *thread) onCPU(state proc.State) bool {
+	var top cpython.Frame
+	if len(t.python.Frames) > 0 {
+		top = t.python.Frames[0]
+	}
+	if state != proc.Running {
+		if len(t.slept) > maxSlept {
+			clear(t.slept)
+		}
+		t.slept[top] = true
+		return false
+	}
+	if t.python.GIL || !t.slept[top] {
+		return true
+	}
+	on, err := t.task.OnCPU()
+	return err == nil && on
+}
+
+// maxSlept bounds what is remembered of one thread.
+const maxSlept = 1000
 
 // spend books the time since the last visit.
 func (t *thread) spend(now time.Time) {
@@ -79,7 +107,6 @@ func (s *sampler) list(now time.Time, tick time.Duration) error {
 			s.threads = append(s.threads, t)
 		}
 	}
-	s.names.update(s, now)
 	return nil
 }
 
@@ -97,7 +124,7 @@ func (s *sampler) lose(t *thread, now time.Time) {
 
 // meet begins to follow a thread; nil when it has ended already.
 func (s *sampler) meet(ref cpython.ThreadRef, now time.Time, tick time.Duration, onTask map[int]bool) *thread {
-	t := &thread{ref: ref, python: s.reader.Thread(ref), told: now, ran: now, fresh: !s.first}
+	t := &thread{ref: ref, python: s.reader.Thread(ref), told: now, ran: now, fresh: !s.first, slept: map[cpython.Frame]bool{}}
 	tid := int(ref.NativeID)
 	if !onTask[tid] {
 		task, err := s.process.OpenThread(tid)
@@ -131,7 +158,7 @@ func (s *sampler) meet(ref cpython.ThreadRef, now time.Time, tick time.Duration,
 		if known {
 			t.told = s.start.at
 		}
-		t.account.startup(usage.CPU - before)
+		t.account.startup += usage.CPU - before
 		s.charged += usage.CPU - before
 	} else {
 		t.told = latest(t.told, now.Add(-tick))
@@ -199,7 +226,7 @@ func (n *namer) update(s *sampler, now time.Time) {
 	}
 	for _, t := range s.threads {
 		if name, ok := names[t.ref.Ident]; ok {
-			t.account.relabel(labels(t.ref, int(t.account.labels[1].Num), name))
+			t.account.labels = labels(t.ref, int(t.account.labels[1].Num), name)
 		} else {
 			n.tries[t.ref.Ident]++
 		}

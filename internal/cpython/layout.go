@@ -10,6 +10,8 @@ type layout struct {
 	interpNext       uint64
 	interpThreads    uint64 // threads.head
 	interpModules    uint64 // sys.modules
+	gilHolder        uint64 // _PyRuntime.ceval.gil.last_holder
+	gilLocked        uint64 // int, after it
 
 	thread  threadLayout
 	frame   frameLayout

@@ -7,6 +7,8 @@ var layout311 = layout{
 	interpNext:       0,
 	interpThreads:    16,
 	interpModules:    888,
+	gilHolder:        368,
+	gilLocked:        376,
 
 	thread: threadLayout{
 		next: 8, interp: 16,

@@ -15,6 +15,7 @@ const maxChunkSize = 16 << 20
 // what leads to the span; the context once more.
 type take struct {
 	head, cframeBuf []byte
+	gil             []byte
 	gensA, gensB    [][]byte
 	chunks          [][]byte // newest first, like Thread.chunks
 	vars            []byte
@@ -50,6 +51,7 @@ func (k *take) read(t *Thread) error {
 	r, l := t.r, &t.r.layout.thread
 	r.start()
 	k.head = r.want(t.Ref.addr, l.size)
+	k.gil = r.want(r.Image.Runtime+r.layout.gilHolder, gilSize)
 	if lo, n := t.cframes.window(l.cframeCurrent + 8); n > 0 {
 		k.cframeBuf = r.want(lo, n)
 	}
@@ -101,6 +103,14 @@ func (k *take) want(t *Thread, bufs [][]byte) [][]byte {
 		bufs = append(bufs, t.r.want(addr, t.r.layout.frame.size))
 	}
 	return bufs
+}
+
+// gilSize covers the GIL's holder and whether it is locked.
+const gilSize = 12
+
+// holdsGIL reports whether the thread held the global interpreter lock.
+func (k *take) holdsGIL(t *Thread) bool {
+	return le.Uint64(k.gil) == t.Ref.addr && le.Uint32(k.gil[t.r.layout.gilLocked-t.r.layout.gilHolder:]) == 1
 }
 
 // owns reports whether what was read still is the thread's state.

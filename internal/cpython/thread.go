@@ -26,6 +26,8 @@ type Thread struct {
 	// Span is the span of the last sample when Proven.
 	Span   Span
 	Proven bool
+	// GIL says that the thread held the global interpreter lock.
+	GIL bool
 	// Torn counts readings that did not hold together.
 	Torn uint64
 
@@ -257,7 +259,7 @@ func (t *Thread) accept(raw []rawFrame, proven bool) {
 		f := &raw[i]
 		t.Frames = append(t.Frames, Frame{f.known, int32(f.instr - f.known.addr - code)})
 	}
-	t.Truncated = t.take.truncated
+	t.Truncated, t.GIL = t.take.truncated, t.take.holdsGIL(t)
 	t.Span, t.Proven = Span{}, proven
 	if proven {
 		t.Span = t.proven

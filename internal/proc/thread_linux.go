@@ -12,15 +12,17 @@ import (
 // Thread is an open handle on one thread's counters.
 type Thread struct {
 	TID       int
-	stat      int // descriptor, -1 when closed
+	stat      int // descriptors, -1 when closed
 	schedstat int
+	status    int // opened when it is first needed
+	process   *Process
 	buf       [512]byte
 }
 
 // OpenThread opens a thread of the process by its kernel id: [ErrGone] when
 // there is none.
 func (p *Process) OpenThread(tid int) (*Thread, error) {
-	t := &Thread{TID: tid, stat: -1, schedstat: -1}
+	t := &Thread{TID: tid, stat: -1, schedstat: -1, status: -1, process: p}
 	var err error
 	if t.schedstat, err = p.openTask(tid, "schedstat"); err != nil {
 		return nil, err
@@ -53,7 +55,7 @@ func (p *Process) openTask(tid int, name string) (int, error) {
 
 // Close closes the handle; it may be called twice.
 func (t *Thread) Close() {
-	for _, fd := range []*int{&t.stat, &t.schedstat} {
+	for _, fd := range []*int{&t.stat, &t.schedstat, &t.status} {
 		if *fd >= 0 {
 			unix.Close(*fd)
 			*fd = -1
@@ -61,16 +63,18 @@ func (t *Thread) Close() {
 	}
 }
 
-func (t *Thread) read(fd int) ([]byte, error) {
+func (t *Thread) read(fd int) ([]byte, error) { return readFull(fd, t.buf[:]) }
+
+func readFull(fd int, buf []byte) ([]byte, error) {
 	for {
-		n, err := unix.Pread(fd, t.buf[:], 0)
+		n, err := unix.Pread(fd, buf, 0)
 		if errors.Is(err, unix.EINTR) {
 			continue
 		}
 		if err != nil || n <= 0 {
 			return nil, ErrGone
 		}
-		return t.buf[:n], nil
+		return buf[:n], nil
 	}
 }
 
@@ -98,6 +102,35 @@ func (t *Thread) State() (State, error) {
 		return 0, ErrGone
 	}
 	return State(text[end+2]), nil
+}
+
+// OnCPU reports whether the thread is on a CPU at this moment: unlike its
+// state, which is also Running while it waits for one. The kernel counts when
+// a thread is put on a CPU, and when it is taken off.
+func (t *Thread) OnCPU() (bool, error) {
+	if t.status < 0 {
+		fd, err := t.process.openTask(t.TID, "status")
+		if err != nil {
+			return false, err
+		}
+		t.status = fd
+	}
+	on, err := t.Usage()
+	if err != nil {
+		return false, err
+	}
+	var buf [4096]byte
+	text, err := readFull(t.status, buf[:])
+	if err != nil {
+		return false, err
+	}
+	var off uint64
+	for _, name := range []string{"\nvoluntary_ctxt_switches:", "\nnonvoluntary_ctxt_switches:"} {
+		_, rest, _ := bytes.Cut(text, []byte(name))
+		n, _ := leadingNumber(bytes.TrimLeft(rest, "\t"))
+		off += n
+	}
+	return on.Switches > off, nil
 }
 
 // Started is when the thread was started, since boot, in steps of 10 ms.
