@@ -1,0 +1,187 @@
+package agent
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/spanflame/spanflame/internal/cpython"
+	"github.com/spanflame/spanflame/profile"
+)
+
+var (
+	work  = &cpython.Code{Function: "work", File: "shop.py", FirstLine: 3}
+	sleep = &cpython.Code{Function: "sleep", File: "shop.py", FirstLine: 9}
+	span  = profile.Link{Trace: profile.TraceID{1}, Span: profile.SpanID{2}, Root: profile.SpanID{2}}
+)
+
+func stack(codes ...*cpython.Code) []cpython.Frame {
+	frames := make([]cpython.Frame, len(codes))
+	for i, c := range codes {
+		frames[i].Code = c
+	}
+	return frames
+}
+
+// booked is what one sample of a profile says.
+type booked struct {
+	Top, Thread string
+	Span        profile.SpanID
+	CPU, Wall   time.Duration
+}
+
+func bookedIn(t *testing.T, p *profile.Profile) []booked {
+	t.Helper()
+	if p == nil {
+		return nil
+	}
+	var all []booked
+	for _, s := range p.Samples {
+		b := booked{
+			Top:  p.Frames[p.Stacks[s.Stack][0]].Function,
+			Span: p.Links[s.Link].Span,
+			CPU:  time.Duration(s.Values[0]),
+			Wall: time.Duration(s.Values[1]),
+		}
+		for _, label := range p.LabelSets[s.Labels] {
+			b.Thread += label.Str
+		}
+		all = append(all, b)
+	}
+	return all
+}
+
+func check(t *testing.T, p *profile.Profile, want ...booked) {
+	t.Helper()
+	if diff := cmp.Diff(want, bookedIn(t, p)); diff != "" {
+		t.Errorf("booked (-want +got):\n%s", diff)
+	}
+}
+
+func named(name string) []profile.Label {
+	return []profile.Label{{Key: profile.LabelThreadName, Str: name}}
+}
+
+func TestCPUGoesToWhereItWasSeen(t *testing.T) {
+	l := newLedger(10*time.Millisecond, 100)
+	a := l.open(named("main"))
+	a.spend(5)
+	a.at(stack(work), span)
+	a.seen(30)
+	a.spend(30)
+	a.at(stack(sleep), profile.Link{})
+	a.spend(60) // asleep: not seen
+	a.at(stack(sleep), span)
+	a.seen(10)
+	a.charge(21)
+	check(t, l.end(),
+		booked{"[startup]", "main", profile.SpanID{}, 0, 5},
+		booked{"work", "main", span.Span, 15, 30},
+		booked{"sleep", "main", profile.SpanID{}, 0, 60},
+		booked{"sleep", "main", span.Span, 6, 0},
+	)
+}
+
+func TestCPUThatNothingSaw(t *testing.T) {
+	l := newLedger(10*time.Millisecond, 100)
+	a := l.open(named("main"))
+	a.startup = 4
+	a.at(stack(work), span)
+	a.charge(7)
+	l.extra(frameNative, 2)
+	check(t, l.end(),
+		booked{"[native thread]", "", profile.SpanID{}, 2, 0},
+		booked{"[startup]", "main", profile.SpanID{}, 4, 0},
+		booked{"[cpu not observed]", "main", profile.SpanID{}, 7, 0},
+	)
+}
+
+func TestWindowsAreSeparate(t *testing.T) {
+	l := newLedger(10*time.Millisecond, 100)
+	a := l.open(named("before"))
+	a.at(stack(work), span)
+	a.seen(1)
+	a.charge(3)
+	a.spend(5)
+	a.labels = named("after") // the name at the end counts
+	check(t, l.end(), booked{"work", "after", span.Span, 3, 5})
+
+	a.spend(7) // still there, without a sample
+	check(t, l.end(), booked{"work", "after", span.Span, 0, 7})
+	if p := l.end(); p != nil {
+		t.Errorf("an empty window is %v", p)
+	}
+
+	a.spend(2)
+	l.close(a)
+	check(t, l.end(), booked{"work", "after", span.Span, 0, 2})
+	if p := l.end(); p != nil {
+		t.Errorf("a closed account has %v", p)
+	}
+}
+
+func TestThreadsAreSeparate(t *testing.T) {
+	l := newLedger(10*time.Millisecond, 100)
+	for _, name := range []string{"a", "b"} {
+		account := l.open(named(name))
+		account.at(stack(work), profile.Link{})
+		account.seen(1)
+		account.charge(10)
+	}
+	check(t, l.end(), booked{"work", "a", profile.SpanID{}, 10, 0}, booked{"work", "b", profile.SpanID{}, 10, 0})
+}
+
+func TestNoPythonFrames(t *testing.T) {
+	l := newLedger(10*time.Millisecond, 100)
+	a := l.open(named("main"))
+	a.at(nil, profile.Link{})
+	a.spend(3)
+	a.unlink()
+	a.spend(2)
+	check(t, l.end(), booked{"[native thread]", "main", profile.SpanID{}, 0, 5})
+}
+
+func TestDeepStacksLoseTheirMiddle(t *testing.T) {
+	l := newLedger(10*time.Millisecond, 5)
+	codes := make([]*cpython.Code, 9)
+	for i := range codes {
+		codes[i] = &cpython.Code{Function: string(rune('a' + i))}
+	}
+	a := l.open(nil)
+	a.at(stack(codes...), profile.Link{})
+	a.spend(1)
+	p := l.end()
+	var names []string
+	for _, f := range p.Stacks[p.Samples[0].Stack] {
+		names = append(names, p.Frames[f].Function)
+	}
+	want := []string{"a", "b", "c", "[4 frames not shown]", "h", "i"}
+	if diff := cmp.Diff(want, names); diff != "" {
+		t.Errorf("stack (-want +got):\n%s", diff)
+	}
+}
+
+// What is spread must add up to the nanosecond, however it divides.
+func TestSpreadingLosesNothing(t *testing.T) {
+	for _, places := range []int{1, 2, 3, 7, 1000} {
+		l := newLedger(10*time.Millisecond, 100)
+		a := l.open(nil)
+		for i := range places {
+			code := &cpython.Code{Function: string(rune(0x4e00 + i))}
+			a.at(stack(code), profile.Link{})
+			a.seen(time.Duration(i*i + 1))
+		}
+		const cpu = 1_000_000_007
+		a.charge(cpu)
+		p := l.end()
+		if sum, _ := p.Total("cpu"); sum != cpu {
+			t.Errorf("%d places share %d ns, want %d", places, sum, cpu)
+		}
+		for _, s := range p.Samples {
+			if s.Values[0] < 0 {
+				t.Errorf("%d places: negative share %d", places, s.Values[0])
+			}
+		}
+	}
+}
