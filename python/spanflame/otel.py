@@ -52,8 +52,10 @@ class SpanProcessor(_sdk.SpanProcessor):
     def _start_root(self, span):
         span.set_attribute(_ATTRIBUTE, "%016x" % span.get_span_context().span_id)
         # on_end gets a copy of the span, but one with the same attributes object.
-        span._spanflame_root = span._attributes._spanflame_name = str(span.name)
+        attributes = span._attributes
+        span._spanflame_root = attributes._spanflame_name = str(span.name)
         if not hasattr(span._span_processor, "_submit_and_await"):
+            attributes._spanflame_outer = _living(_ROOT.get())
             _ROOT.set(span)
         if not _announced:
             announce()
@@ -68,7 +70,8 @@ class SpanProcessor(_sdk.SpanProcessor):
             current = _ROOT.get()
             context = span.get_span_context()
             if current is not None and current.get_span_context() is context:
-                _ROOT.set(None)
+                _ROOT.set(_living(attributes._spanflame_outer))
+            attributes._spanflame_outer = None
             if span.name != name and shim.current is not None:
                 final = str(span.name)[:_NAME_LIMIT].encode("utf-8", "replace")
                 payload = _span_id.pack(context.span_id) + final[:_NAME_LIMIT]
@@ -87,6 +90,13 @@ class SpanProcessor(_sdk.SpanProcessor):
 
 
 PyroscopeSpanProcessor = SpanProcessor
+
+
+def _living(root):
+    """The local root, or the one that was started before it, that has not ended."""
+    while root is not None and root._end_time is not None:
+        root = getattr(root._attributes, "_spanflame_outer", None)
+    return root
 
 
 def patch():
