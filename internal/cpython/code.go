@@ -97,18 +97,18 @@ func (r *Reader) compare(codes []*Code) (bool, error) {
 		return true, nil
 	}
 	l := &r.layout.code
-	r.start()
+	r.stamps.start()
 	for _, c := range codes {
-		r.want(c.addr+l.stampFrom, l.stampTo-l.stampFrom)
+		r.stamps.want(c.addr+l.stampFrom, l.stampTo-l.stampFrom)
 	}
-	n, err := r.mem.Read(r.ranges)
+	n, err := r.mem.Read(r.stamps.ranges)
 	if err != nil && n < len(codes) {
 		r.stale(codes[n])
 		return false, err
 	}
 	same := true
 	for i, c := range codes {
-		if !bytes.Equal(r.ranges[i].Buf, c.stamp) {
+		if !bytes.Equal(r.stamps.ranges[i].Buf, c.stamp) {
 			r.stale(c)
 			same = false
 		}

@@ -72,8 +72,8 @@ type Reader struct {
 	pace   pace
 	sample uint64 // counts samples, to compare each code's stamp once in each
 
-	arena  []byte
-	ranges []proc.Range
+	batch  batch // a thread's state, stack and span
+	stamps batch // of the code on that stack, while the former is still looked at
 }
 
 // NewReader returns a Reader for the interpreter at image: [ErrUnsupported].

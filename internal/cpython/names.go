@@ -39,19 +39,19 @@ func (r *Reader) ThreadNames(wanted func(ident uint64) bool) (map[uint64]string,
 func (r *Reader) idents(table *keysTable) map[uint64]uint64 {
 	const digits = 3 // of 30 bits: an ident is at most 64 bits wide
 	size := r.layout.intDigits + 4*digits
-	r.start()
+	var keys batch
 	var values []uint64
 	for i := range min(table.count(), maxThreads) {
 		key, value := table.entry(i)
 		if key != 0 && value != 0 {
-			r.want(key, size)
+			keys.want(key, size)
 			values = append(values, value)
 		}
 	}
-	n, _ := r.mem.Read(r.ranges)
+	n, _ := r.mem.Read(keys.ranges)
 	found := make(map[uint64]uint64, n)
 	for i := range n {
-		object := r.ranges[i].Buf
+		object := keys.ranges[i].Buf
 		var ident uint64
 		for d := min(le.Uint64(object[r.layout.intSize:]), digits); d > 0; d-- {
 			ident = ident<<30 | uint64(le.Uint32(object[r.layout.intDigits+4*(d-1):]))

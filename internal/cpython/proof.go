@@ -124,10 +124,10 @@ func (r *reading) at(i int) []byte {
 }
 
 // append adds the merged ranges to those of one call.
-func (r *reading) append(reader *Reader, g *gather) {
+func (r *reading) append(b *batch, g *gather) {
 	r.g, r.bufs = g, r.bufs[:0]
 	for _, s := range g.merged {
-		r.bufs = append(r.bufs, reader.want(s.addr, s.size))
+		r.bufs = append(r.bufs, b.want(s.addr, s.size))
 	}
 }
 
@@ -150,17 +150,24 @@ func (p *proof) gather(g *gather) {
 	g.plan()
 }
 
-// want adds a range to the call that is being put together.
-func (r *Reader) want(addr, size uint64) []byte {
-	if uint64(cap(r.arena)-len(r.arena)) < size {
-		r.arena = make([]byte, 0, max(64<<10, 2*cap(r.arena), int(size)))
-	}
-	from := len(r.arena)
-	r.arena = r.arena[:from+int(size)]
-	buf := r.arena[from:]
-	r.ranges = append(r.ranges, proc.Range{Addr: addr, Buf: buf})
-	return buf
+// batch is one call that reads several ranges. What it read is good until its
+// next start.
+type batch struct {
+	arena  []byte
+	ranges []proc.Range
 }
 
 // start begins a new call: buffers of the last one are reused.
-func (r *Reader) start() { r.arena, r.ranges = r.arena[:0], r.ranges[:0] }
+func (b *batch) start() { b.arena, b.ranges = b.arena[:0], b.ranges[:0] }
+
+// want adds a range to the call that is being put together.
+func (b *batch) want(addr, size uint64) []byte {
+	if uint64(cap(b.arena)-len(b.arena)) < size {
+		b.arena = make([]byte, 0, max(64<<10, 2*cap(b.arena), int(size)))
+	}
+	from := len(b.arena)
+	b.arena = b.arena[:from+int(size)]
+	buf := b.arena[from:]
+	b.ranges = append(b.ranges, proc.Range{Addr: addr, Buf: buf})
+	return buf
+}

@@ -49,17 +49,17 @@ const running = -1
 
 func (k *take) read(t *Thread) error {
 	r, l := t.r, &t.r.layout.thread
-	r.start()
-	k.head = r.want(t.Ref.addr, l.size)
-	k.gil = r.want(r.Image.Runtime+r.layout.gilHolder, gilSize)
+	r.batch.start()
+	k.head = r.batch.want(t.Ref.addr, l.size)
+	k.gil = r.batch.want(r.Image.Runtime+r.layout.gilHolder, gilSize)
 	if lo, n := t.cframes.window(l.cframeCurrent + 8); n > 0 {
-		k.cframeBuf = r.want(lo, n)
+		k.cframeBuf = r.batch.want(lo, n)
 	}
 	k.proved = t.proofOf != 0 && len(t.proof.pieces) > 0
 	if k.proved {
-		k.vars = r.want(t.proofOf+r.layout.context.vars, 8)
+		k.vars = r.batch.want(t.proofOf+r.layout.context.vars, 8)
 		if k.twice {
-			k.before.append(r, &t.recheck)
+			k.before.append(&r.batch, &t.recheck)
 		}
 	}
 	k.gensA = k.want(t, k.gensA)
@@ -70,16 +70,16 @@ func (k *take) read(t *Thread) error {
 		if i == 0 {
 			n = min(n+chunkReadBeyond, c.size)
 		}
-		k.chunks[i] = r.want(c.addr, n)
+		k.chunks[i] = r.batch.want(c.addr, n)
 	}
 	k.gensB = k.want(t, k.gensB)
 	if k.proved {
-		k.after.append(r, &t.recheck)
+		k.after.append(&r.batch, &t.recheck)
 	}
-	k.tail = r.want(t.Ref.addr+l.context, 8)
+	k.tail = r.batch.want(t.Ref.addr+l.context, 8)
 
 	begin := time.Now()
-	_, err := r.mem.Read(r.ranges)
+	_, err := r.mem.Read(r.batch.ranges)
 	k.took = time.Since(begin)
 	if err != nil {
 		return err
@@ -100,7 +100,7 @@ const chunkReadBeyond = 1024
 func (k *take) want(t *Thread, bufs [][]byte) [][]byte {
 	bufs = bufs[:0]
 	for _, addr := range t.gens {
-		bufs = append(bufs, t.r.want(addr, t.r.layout.frame.size))
+		bufs = append(bufs, t.r.batch.want(addr, t.r.layout.frame.size))
 	}
 	return bufs
 }

@@ -103,7 +103,7 @@ func (t *Thread) try(number int) (done bool, err error) {
 		return false, nil
 	}
 	// An interrupted copy is a mix of two moments.
-	if !t.r.pace.steady(k.took, len(t.r.ranges), len(t.r.arena)) && number < maxTries/2 {
+	if !t.r.pace.steady(k.took, len(t.r.batch.ranges), len(t.r.batch.arena)) && number < maxTries/2 {
 		return false, nil
 	}
 	frames, verdict := k.walk(t)

@@ -1,0 +1,128 @@
+//go:build linux
+
+package cpython
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/spanflame/spanflame/internal/proc"
+)
+
+// python is a real interpreter that runs a program of testdata.
+type python struct {
+	process *proc.Process
+	memory  *proc.Memory
+	reader  *Reader
+	in      io.WriteCloser
+	out     *bufio.Reader
+}
+
+// withPython runs a program of testdata, which prints a line when it is ready,
+// in every CPython 3.11 there is: the one of the test environment, which has
+// OpenTelemetry, and Debian's, which is linked statically.
+func withPython(name string, t *testing.T, test func(*testing.T, *python)) {
+	t.Helper()
+	for _, path := range interpreters(t) {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			test(t, startPython(t, path, nil, filepath.Join("testdata", name)))
+		})
+	}
+}
+
+// interpreters lists the interpreters to test; without any the test is skipped.
+func interpreters(t testing.TB) []string {
+	t.Helper()
+	found := findPython(11)
+	if found == "" {
+		if os.Getenv("CI") != "" {
+			t.Fatal("no CPython 3.11 found")
+		}
+		t.Skip("no CPython 3.11 found; SPANFLAME_TEST_PYTHON names one")
+	}
+	all := []string{found}
+	const debian = "/usr/bin/python3.11"
+	if _, err := os.Stat(debian); err == nil && found != debian {
+		all = append(all, debian)
+	}
+	return all
+}
+
+// startPython starts an interpreter; it ends with the test at the latest.
+func startPython(t testing.TB, path string, env []string, args ...string) *python {
+	t.Helper()
+	cmd := exec.Command(path, args...)
+	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONHASHSEED=0")
+	cmd.Env = append(cmd.Env, env...)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		in.Close()
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	p := &python{in: in, out: bufio.NewReaderSize(out, 1<<20)}
+	if p.process, err = proc.OpenProcess(cmd.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.process.Close)
+	if p.memory, err = proc.OpenMemory(cmd.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.memory.Close() })
+	return p
+}
+
+// read waits for the program's next line and decodes it.
+func (p *python) read(t testing.TB, v any) {
+	t.Helper()
+	line, err := p.out.ReadBytes('\n')
+	if err != nil {
+		t.Fatalf("the program said nothing: %v", err)
+	}
+	if err := json.Unmarshal(line, v); err != nil {
+		t.Fatalf("%v in %q", err, line)
+	}
+}
+
+// open finds the interpreter. The program has printed something by now.
+func (p *python) open(t testing.TB) *Reader {
+	t.Helper()
+	image, err := Locate(p.process)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.reader, err = NewReader(p.memory, image); err != nil {
+		t.Fatal(err)
+	}
+	return p.reader
+}
+
+// threads returns a sampler for each thread, by ident.
+func threads(t testing.TB, r *Reader) map[uint64]*Thread {
+	t.Helper()
+	refs, err := r.Threads()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[uint64]*Thread{}
+	for _, ref := range refs {
+		all[ref.Ident] = r.Thread(ref)
+	}
+	return all
+}
