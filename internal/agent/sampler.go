@@ -21,7 +21,7 @@ const (
 // counts are what the sampler could not do as it should.
 type counts struct {
 	samples  uint64 // of threads that had run
-	torn     uint64 // a stack failed its checks, before a good one was read
+	torn     uint64 // only a part of the stack held together
 	unproven uint64 // good stack, span unknown
 	givenUp  uint64 // no good stack: booked where the thread was before
 	late     uint64 // ticks that came more than an interval late
@@ -52,10 +52,10 @@ type sampler struct {
 	names      namer
 
 	start   origin
-	clock   time.Duration         // of the process, at the last tick
-	booked  time.Duration         // of that clock, in earlier windows
-	charged time.Duration         // to Python threads, in this window
-	native  map[int]time.Duration // CPU of other threads, at the last window's end
+	clock   time.Duration // of the process, at the last tick
+	booked  time.Duration // of that clock, in earlier windows
+	charged time.Duration // to Python threads, in this window
+	native  nativeThreads
 }
 
 // origin is from where a program's cost counts: the birth of the process, or
@@ -70,7 +70,7 @@ func newSampler(process *proc.Process, reader *cpython.Reader, ledger *ledger, l
 	return &sampler{
 		process: process, reader: reader, ledger: ledger, link: link,
 		first: true, last: time.Now(), start: start, booked: start.process,
-		named: map[profile.SpanID]bool{}, native: map[int]time.Duration{},
+		named: map[profile.SpanID]bool{},
 	}
 }
 
@@ -101,6 +101,7 @@ func (s *sampler) tick(now time.Time) error {
 	}
 	s.first = false
 	s.names.update(s, now)
+	s.native.update(s, now)
 	return nil
 }
 
@@ -167,11 +168,7 @@ func (s *sampler) charge(t *thread, usage proc.Usage) {
 // sample reads stack and span of a thread and moves its account there.
 func (s *sampler) sample(t *thread) error {
 	s.counts.samples++
-	tornBefore := t.python.Torn
 	err := t.python.Sample()
-	if t.python.Torn != tornBefore {
-		s.counts.torn++
-	}
 	switch {
 	case errors.Is(err, proc.ErrGone), errors.Is(err, proc.ErrDenied), errors.Is(err, cpython.ErrThreadGone):
 		return err
@@ -180,6 +177,9 @@ func (s *sampler) sample(t *thread) error {
 		s.counts.givenUp++
 		t.account.unlink()
 		return nil
+	}
+	if t.python.Torn {
+		s.counts.torn++
 	}
 	var link profile.Link
 	switch {
@@ -247,44 +247,12 @@ func (s *sampler) bookRest(final bool) {
 		return
 	}
 	s.booked = s.clock
-	var native time.Duration
 	if !final {
-		native = min(rest, s.nativeCPU())
+		s.native.read(s)
 	}
+	native := min(rest, s.native.take())
 	s.ledger.extra(frameNative, native)
 	s.ledger.extra(frameNotObserved, rest-native)
-}
-
-// nativeCPU is what threads without Python used since the last call.
-func (s *sampler) nativeCPU() time.Duration {
-	tids, err := s.process.Threads()
-	if err != nil {
-		return 0
-	}
-	python := map[int]bool{}
-	for _, t := range s.threads {
-		if t.task != nil {
-			python[t.task.TID] = true
-		}
-	}
-	var sum time.Duration
-	now := map[int]time.Duration{}
-	for _, tid := range tids {
-		if python[tid] {
-			continue
-		}
-		task, err := s.process.OpenThread(tid)
-		if err != nil {
-			continue
-		}
-		if usage, err := task.Usage(); err == nil {
-			now[tid] = usage.CPU
-			sum += usage.CPU - s.native[tid]
-		}
-		task.Close()
-	}
-	s.native = now
-	return sum
 }
 
 // close releases the threads.

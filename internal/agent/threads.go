@@ -16,12 +16,13 @@ type thread struct {
 	task    *proc.Thread // nil for a second thread state on one kernel thread
 	account *account
 
-	usage  proc.Usage
-	asleep bool                   // was neither on a CPU nor waiting for one when last sampled
-	ran    time.Time              // when it was last seen to have run
-	told   time.Time              // up to when its wall time is booked
-	fresh  bool                   // not sampled yet, and younger than the last tick
-	slept  map[cpython.Frame]bool // top frames in which it was found asleep
+	usage   proc.Usage
+	asleep  bool                   // was neither on a CPU nor waiting for one when last sampled
+	ran     time.Time              // when it was last seen to have run
+	told    time.Time              // up to when its wall time is booked
+	fresh   bool                   // not sampled yet, and younger than the last tick
+	unnamed int                    // how often its name was looked for
+	slept   map[cpython.Frame]bool // top frames in which it was found asleep
 }
 
 // onCPU reports whether the sample just taken found the thread using a CPU.
@@ -190,9 +191,8 @@ func labels(ref cpython.ThreadRef, tid int, name string) []profile.Label {
 // namer finds the names of threads. The threading module may learn of a thread
 // after the interpreter does.
 type namer struct {
-	tries map[uint64]int // by ident, of those without a name yet
-	all   time.Time      // when all names were last read
-	last  time.Time
+	all  time.Time // when all names were last read
+	last time.Time // when some were
 }
 
 const (
@@ -208,8 +208,7 @@ func (n *namer) update(s *sampler, now time.Time) {
 	}
 	wanted := map[uint64]bool{}
 	for _, t := range s.threads {
-		unnamed := len(t.account.labels) < 3 && n.tries[t.ref.Ident] < nameTries
-		if unnamed || everyone {
+		if everyone || t.unnamed < nameTries {
 			wanted[t.ref.Ident] = true
 		}
 	}
@@ -222,13 +221,14 @@ func (n *namer) update(s *sampler, now time.Time) {
 		return // threading is not loaded
 	}
 	if everyone {
-		n.all, n.tries = now, map[uint64]int{}
+		n.all = now
 	}
 	for _, t := range s.threads {
 		if name, ok := names[t.ref.Ident]; ok {
 			t.account.labels = labels(t.ref, int(t.account.labels[1].Num), name)
-		} else {
-			n.tries[t.ref.Ident]++
+			t.unnamed = nameTries
+		} else if wanted[t.ref.Ident] {
+			t.unnamed++
 		}
 	}
 }

@@ -1,6 +1,8 @@
 package cpython
 
-import "bytes"
+import (
+	"slices"
+)
 
 // Code is what is known of one code object. It stays valid when the target
 // frees the object.
@@ -10,12 +12,14 @@ type Code struct {
 	FirstLine int32
 
 	addr      uint64
-	stamp     []byte // of the object, to notice that another one took its place
+	proof     proof  // of what is known, to notice that another one took its place
+	size      uint64 // of the bytecode, in bytes
 	frameSize uint64 // of its frames on the data stack, in bytes
 	format    lineFormat
 	table     []byte
 	lines     map[int32]int32
-	compared  uint64 // the sample in which the stamp was last compared
+	names     map[string]bool // that it uses; nil until asked for
+	compared  uint64          // the round in which the proof was last read again
 }
 
 // Line returns the line of the instruction at a byte offset, 0 when it has
@@ -32,17 +36,8 @@ func (c *Code) Line(offset int32) int32 {
 	return line
 }
 
-// lookup returns the code object at addr, which is read when it is not known.
-// Whether a known one is still the same is seen by compare.
-func (r *Reader) lookup(addr uint64) (*Code, error) {
-	if c, ok := r.codes[addr]; ok {
-		return c, nil
-	}
-	return r.load(addr)
-}
-
-// load reads a code object with everything that a profile says about it, and
-// compares its stamp after that.
+// load reads a code object with everything that a profile says about it. What
+// it says holds once comparison.same has read the same.
 func (r *Reader) load(addr uint64) (*Code, error) {
 	l := &r.layout.code
 	object, err := r.read(addr, l.size)
@@ -52,67 +47,92 @@ func (r *Reader) load(addr uint64) (*Code, error) {
 	if le.Uint64(object[objectType:]) != r.Image.CodeType {
 		return nil, errMalformed
 	}
-	c := &Code{
-		addr:      addr,
-		stamp:     object[l.stampFrom:l.stampTo],
-		FirstLine: int32(le.Uint32(object[l.firstLine:])),
-		format:    r.layout.lines,
-	}
+	c := &Code{addr: addr, FirstLine: int32(le.Uint32(object[l.firstLine:])), format: r.layout.lines}
 	words := uint64(le.Uint32(object[l.stackSize:])) + uint64(le.Uint32(object[l.localsPlus:]))
 	c.frameSize = r.layout.frame.size + 8*words
-	if c.File, err = r.str(le.Uint64(object[l.fileName:])); err != nil {
-		return nil, err
+	c.size = 2 * le.Uint64(object[varSize:])
+	c.proof.add(addr+l.stampFrom, object[l.stampFrom:l.stampTo])
+	// The object's pointers do not tell: what is made from one template comes to
+	// lie at the addresses of what was freed just before, strings included.
+	w := walk{r: r, proof: &c.proof}
+	c.File = w.str(le.Uint64(object[l.fileName:]))
+	c.Function = w.str(le.Uint64(object[l.qualName:]))
+	c.table = w.table(le.Uint64(object[l.lineTable:]))
+	if w.err != nil {
+		return nil, w.err
 	}
-	if c.Function, err = r.str(le.Uint64(object[l.qualName:])); err != nil {
-		return nil, err
-	}
-	if c.table, err = r.bytes(le.Uint64(object[l.lineTable:]), maxLineTable); err != nil {
-		return nil, err
-	}
-	again, err := r.read(addr+l.stampFrom, l.stampTo-l.stampFrom)
-	if err != nil {
-		return nil, err
-	}
-	if !bytes.Equal(again, c.stamp) {
-		return nil, ErrTorn
-	}
-	if len(r.codes) >= maxCodes {
+	if r.known += c.weight(); len(r.codes) >= maxCodes || r.known > maxKnown {
 		clear(r.codes) // a program that makes code without end
+		r.known = c.weight()
 	}
 	r.codes[addr] = c
 	return c, nil
+}
+
+// weight is about what a code object takes of our memory.
+func (c *Code) weight() int {
+	return 512 + len(c.Function) + len(c.File) + len(c.table) + len(c.proof.data)
+}
+
+// table walks to a table of lines. Of a long one only the begin is proof.
+func (w *walk) table(addr uint64) []byte {
+	const proof = 128
+	size := le.Uint64(w.read(addr+varSize, 8))
+	if size > maxLineTable {
+		w.fail(errMalformed)
+	}
+	if w.err != nil {
+		return nil
+	}
+	data := addr + w.r.layout.bytesData
+	table, err := w.r.read(data, size)
+	w.fail(err)
+	w.proof.add(data, table[:min(proof, size)])
+	return table
 }
 
 // stale forgets a code object whose place another one has taken.
 func (r *Reader) stale(c *Code) {
 	if r.codes[c.addr] == c {
 		delete(r.codes, c.addr)
+		r.known -= c.weight()
 	}
 }
 
-// compare checks the stamps of codes whose stamp this sample has not compared,
-// in one call. It reports whether all are still what they were.
-func (r *Reader) compare(codes []*Code) (bool, error) {
-	if len(codes) == 0 {
-		return true, nil
+// comparison reads again what proves the code objects of a stack.
+type comparison struct {
+	codes  []*Code // each once
+	gather gather
+	of     []*Code // what gather reads
+	now    reading
+}
+
+// same checks, in one call, whether all codes still are what they were. It
+// forgets those that are not.
+func (c *comparison) same(r *Reader) (bool, error) {
+	if !slices.Equal(c.codes, c.of) {
+		c.of = append(c.of[:0], c.codes...)
+		c.gather.spans = c.gather.spans[:0]
+		for _, code := range c.codes {
+			c.gather.add(&code.proof)
+		}
+		c.gather.plan()
 	}
-	l := &r.layout.code
 	r.stamps.start()
-	for _, c := range codes {
-		r.stamps.want(c.addr+l.stampFrom, l.stampTo-l.stampFrom)
-	}
-	n, err := r.mem.Read(r.stamps.ranges)
-	if err != nil && n < len(codes) {
-		r.stale(codes[n])
+	c.now.append(&r.stamps, &c.gather)
+	if _, err := r.mem.Read(r.stamps.ranges); err != nil {
+		for _, code := range c.codes {
+			r.stale(code) // one of them is no longer there
+		}
 		return false, err
 	}
-	same := true
-	for i, c := range codes {
-		if !bytes.Equal(r.stamps.ranges[i].Buf, c.stamp) {
-			r.stale(c)
+	same, from := true, 0
+	for _, code := range c.codes {
+		if !code.proof.holds(&c.now, from) {
+			r.stale(code)
 			same = false
 		}
-		c.compared = r.sample
+		from += len(code.proof.pieces)
 	}
 	return same, nil
 }

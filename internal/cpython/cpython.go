@@ -25,6 +25,7 @@ var (
 	// ErrThreadGone means that the thread's state is no longer in use.
 	ErrThreadGone = errors.New("python thread is gone")
 
+	errChunkGone = errors.New("a part of the data stack is gone")
 	errMalformed = errors.New("malformed structure")
 )
 
@@ -65,15 +66,17 @@ type Reader struct {
 	mem    Memory
 	layout *layout
 
-	codes  map[uint64]*Code
-	nodes  map[uint64]nodeKind // HAMT node types by address
-	types  map[uint64]*typeInfo
-	spans  *spanFinder // nil while OpenTelemetry is not known in the process
-	pace   pace
-	sample uint64 // counts samples, to compare each code's stamp once in each
+	codes map[uint64]*Code
+	nodes map[uint64]nodeKind // HAMT node types by address
+	types map[uint64]*typeInfo
+	edges map[edge]int // evidence for each
+	spans *spanFinder  // nil while OpenTelemetry is not known in the process
+	pace  pace
+	round uint64 // counts comparisons of codes, to have each once in each
+	known int    // about the size of codes
 
 	batch  batch // a thread's state, stack and span
-	stamps batch // of the code on that stack, while the former is still looked at
+	stamps batch // what proves the code on that stack, while the former is still looked at
 }
 
 // NewReader returns a Reader for the interpreter at image: [ErrUnsupported].
@@ -87,6 +90,7 @@ func NewReader(mem Memory, image Image) (*Reader, error) {
 		mem:    mem,
 		layout: layout,
 		codes:  map[uint64]*Code{},
+		edges:  map[edge]int{},
 		nodes:  map[uint64]nodeKind{},
 		types:  map[uint64]*typeInfo{},
 	}, nil

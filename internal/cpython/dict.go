@@ -1,6 +1,9 @@
 package cpython
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 const (
 	maxTypes      = 4096
@@ -103,6 +106,9 @@ func (w *walk) named(dict uint64, name string) slot {
 			return false, err
 		}
 		text, err := w.r.str(key)
+		if errors.Is(err, errMalformed) {
+			return false, nil // no str: any object may be a key
+		}
 		return text == name, err
 	})
 }

@@ -18,7 +18,7 @@ func TestGIL(t *testing.T) {
 		for i, want := range []int{samples, 0} {
 			thread, held := all[idents[i]], 0
 			for range samples {
-				time.Sleep(time.Duration(100) * time.Microsecond)
+				time.Sleep(100 * time.Microsecond)
 				if err := thread.Sample(); err != nil {
 					t.Fatal(err)
 				}
@@ -26,9 +26,11 @@ func TestGIL(t *testing.T) {
 					held++
 				}
 			}
-			if held != want {
+			if abs(held-want) > samples/20 { // a signal, an interval at which it asks for others
 				t.Errorf("thread %d held the lock in %d of %d samples, want %d", i, held, samples, want)
 			}
 		}
 	})
 }
+
+func abs(n int) int { return max(n, -n) }

@@ -8,7 +8,9 @@ import "fmt"
 type layout struct {
 	interpretersHead uint64 // _PyRuntime.interpreters.head
 	interpNext       uint64
-	interpThreads    uint64 // threads.head
+	interpThreads    uint64 // threads: next_unique_id, head, count
+	threadsHead      uint64 // in threads
+	threadsSize      uint64
 	interpModules    uint64 // sys.modules
 	gilHolder        uint64 // _PyRuntime.ceval.gil.last_holder
 	gilLocked        uint64 // int, after it
@@ -53,6 +55,7 @@ type frameLayout struct {
 
 type codeLayout struct {
 	stackSize, firstLine, localsPlus    uint64 // int32
+	globals, locals                     uint64 // tuples of the names it uses
 	fileName, name, qualName, lineTable uint64
 	bytecode                            uint64
 	stampFrom, stampTo                  uint64 // what tells one code object from another
@@ -97,14 +100,17 @@ const (
 	maxInterpreters = 256
 	maxThreads      = 20_000
 	maxFrames       = 50_000
-	maxTries        = 12 // readings for one sample
+	maxTries        = 24 // readings for one sample
 	maxChunks       = 512
-	maxGenerators   = 512 // generator and coroutine frames on one stack
+	maxChunkSize    = 16 << 20
+	maxDataStack    = 32 << 20 // all chunks of a thread
+	maxGenerators   = 512      // generator and coroutine frames on one stack
 	maxCollisions   = 64
 	maxEntries      = 1 << 16 // of a dict
 	maxRunes        = 4096    // of a string
 	maxLineTable    = 1 << 20
-	maxCodes        = 200_000 // known at a time
+	maxCodes        = 200_000  // known at a time
+	maxKnown        = 64 << 20 // bytes of them
 	maxProof        = 64 << 10
 )
 

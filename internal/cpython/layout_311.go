@@ -5,7 +5,9 @@ package cpython
 var layout311 = layout{
 	interpretersHead: 40,
 	interpNext:       0,
-	interpThreads:    16,
+	interpThreads:    8,
+	threadsHead:      8,
+	threadsSize:      24,
 	interpModules:    888,
 	gilHolder:        368,
 	gilLocked:        376,
@@ -31,6 +33,7 @@ var layout311 = layout{
 	},
 	code: codeLayout{
 		stackSize: 68, firstLine: 72, localsPlus: 76,
+		globals: 32, locals: 96,
 		fileName: 112, name: 120, qualName: 128, lineTable: 136,
 		bytecode:  184,
 		stampFrom: 68, stampTo: 144,

@@ -34,30 +34,37 @@ func (r *Reader) word(addr uint64) (uint64, error) {
 // str reads a str object as UTF-8, at most maxRunes of it. The rest, if any,
 // shows as "…".
 func (r *Reader) str(addr uint64) (string, error) {
-	l := &r.layout.str
-	var head [72]byte
-	if err := r.readInto(head[:l.asciiData], addr); err != nil {
-		return "", err
+	w := walk{r: r}
+	text := w.str(addr)
+	return text, w.err
+}
+
+func (w *walk) str(addr uint64) string {
+	l := &w.r.layout.str
+	head := w.read(addr+l.length, l.asciiData-l.length)
+	if w.err != nil {
+		return ""
 	}
-	state := le.Uint32(head[l.state:])
+	state := le.Uint32(head[l.state-l.length:])
 	if state>>l.compactBit&1 == 0 {
-		return "", fmt.Errorf("str that is not compact: %w", errMalformed)
+		w.fail(fmt.Errorf("str that is not compact: %w", errMalformed))
+		return ""
 	}
 	data, kind := addr+l.otherData, uint64(state>>l.kindShift&l.kindMask)
 	if state>>l.asciiBit&1 == 1 {
 		data, kind = addr+l.asciiData, 1
 	}
-	length := le.Uint64(head[l.length:])
-	cut := length > maxRunes
-	raw, err := r.read(data, min(length, maxRunes)*kind)
-	if err != nil {
-		return "", err
+	length := le.Uint64(head)
+	raw := w.read(data, min(length, maxRunes)*kind)
+	if w.err != nil {
+		return ""
 	}
 	text, err := decodeRunes(raw, kind)
-	if cut {
+	w.fail(err)
+	if length > maxRunes {
 		text += "…"
 	}
-	return text, err
+	return text
 }
 
 // decodeRunes decodes the 1, 2 or 4 bytes a code point of a str. Surrogates,
@@ -85,18 +92,6 @@ func decodeRunes(raw []byte, kind uint64) (string, error) {
 		return "", fmt.Errorf("str of kind %d: %w", kind, errMalformed)
 	}
 	return b.String(), nil
-}
-
-// bytes reads a bytes object of at most limit bytes.
-func (r *Reader) bytes(addr, limit uint64) ([]byte, error) {
-	size, err := r.word(addr + varSize)
-	if err != nil {
-		return nil, err
-	}
-	if size > limit {
-		return nil, fmt.Errorf("bytes of %d: %w", size, errMalformed)
-	}
-	return r.read(addr+r.layout.bytesData, size)
 }
 
 // cString reads a C string of at most 64 bytes that lies within one page.

@@ -2,6 +2,7 @@ package cpython
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 
 	"github.com/spanflame/spanflame/internal/proc"
@@ -36,6 +37,7 @@ type walk struct {
 	err   error
 }
 
+// fail sets the error, if there is one and none is set.
 func (w *walk) fail(err error) {
 	if w.err == nil {
 		w.err = err
@@ -63,12 +65,13 @@ func (w *walk) read(addr, n uint64) []byte {
 
 func (w *walk) word(addr uint64) uint64 { return le.Uint64(w.read(addr, 8)) }
 
-// gather merges pieces on one page into one range: a range costs the kernel
-// more than a kilobyte does.
+// gather merges pieces that lie close together into one range: a range costs
+// the kernel more than a kilobyte does.
 type gather struct {
 	spans  []span
 	places []place
 	merged []span
+	order  []int
 }
 
 type span struct{ addr, size uint64 }
@@ -76,33 +79,25 @@ type span struct{ addr, size uint64 }
 // place is where a piece lies in the merged spans.
 type place struct{ span, offset int }
 
-const pageSize = 4096
+// maxGap is what is read between two pieces rather than making them two
+// ranges. It is less than a page, so that no page is touched that holds neither.
+const maxGap = 2048
 
 // plan computes how to read the spans.
 func (g *gather) plan() {
-	g.merged, g.places = g.merged[:0], g.places[:0]
-	order := make([]int, len(g.spans))
-	for i := range order {
-		order[i] = i
+	g.merged, g.order = g.merged[:0], g.order[:0]
+	for i := range g.spans {
+		g.order = append(g.order, i)
 	}
-	slices.SortFunc(order, func(a, b int) int {
-		switch {
-		case g.spans[a].addr < g.spans[b].addr:
-			return -1
-		case g.spans[a].addr > g.spans[b].addr:
-			return 1
-		}
-		return 0
-	})
-	g.places = append(g.places, make([]place, len(g.spans))...)
-	for _, i := range order {
+	slices.SortFunc(g.order, func(a, b int) int { return cmp.Compare(g.spans[a].addr, g.spans[b].addr) })
+	g.places = slices.Grow(g.places[:0], len(g.spans))[:len(g.spans)]
+	for _, i := range g.order {
 		s := g.spans[i]
 		if n := len(g.merged); n > 0 {
 			last := &g.merged[n-1]
-			end := max(last.addr+last.size, s.addr+s.size)
-			if last.addr/pageSize == s.addr/pageSize && (end-1)/pageSize == last.addr/pageSize || s.addr+s.size <= last.addr+last.size {
-				last.size = end - last.addr
-				g.places[i] = place{n - 1, int(s.addr - last.addr)}
+			if from := s.addr - last.addr; from <= last.size+maxGap {
+				last.size = max(last.size, from+s.size)
+				g.places[i] = place{n - 1, int(from)}
 				continue
 			}
 		}
@@ -131,23 +126,22 @@ func (r *reading) append(b *batch, g *gather) {
 	}
 }
 
-// holds reports whether the pieces read what they read for the proof.
-func (p *proof) holds(now *reading) bool {
+// holds reports whether the pieces read what they read for the proof. The
+// first of them is that reading's piece number from.
+func (p *proof) holds(now *reading, from int) bool {
 	for i, piece := range p.pieces {
-		if !bytes.Equal(now.at(i), p.data[piece.from:piece.to]) {
+		if !bytes.Equal(now.at(from+i), p.data[piece.from:piece.to]) {
 			return false
 		}
 	}
 	return true
 }
 
-// gather returns how to read the proof again.
-func (p *proof) gather(g *gather) {
-	g.spans = g.spans[:0]
+// add adds the pieces of a proof.
+func (g *gather) add(p *proof) {
 	for _, piece := range p.pieces {
 		g.spans = append(g.spans, span{piece.addr, uint64(piece.to - piece.from)})
 	}
-	g.plan()
 }
 
 // batch is one call that reads several ranges. What it read is good until its

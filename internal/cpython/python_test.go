@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/spanflame/spanflame/internal/proc"
@@ -23,14 +24,16 @@ type python struct {
 	out     *bufio.Reader
 }
 
-// withPython runs a program of testdata, which prints a line when it is ready,
-// in every CPython 3.11 there is: the one of the test environment, which has
+// withPython runs a program of testdata, with arguments, which prints a line
+// when it is ready, in every CPython 3.11 there is: the one of the test environment, which has
 // OpenTelemetry, and Debian's, which is linked statically.
-func withPython(name string, t *testing.T, test func(*testing.T, *python)) {
+func withPython(program string, t *testing.T, test func(*testing.T, *python)) {
 	t.Helper()
 	for _, path := range interpreters(t) {
 		t.Run(filepath.Base(path), func(t *testing.T) {
-			test(t, startPython(t, path, nil, filepath.Join("testdata", name)))
+			args := strings.Fields(program)
+			args[0] = filepath.Join("testdata", args[0])
+			test(t, startPython(t, path, nil, args...))
 		})
 	}
 }

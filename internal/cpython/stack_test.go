@@ -72,8 +72,8 @@ func TestParkedStacks(t *testing.T) {
 				if diff := cmp.Diff(want.Stack, calls(thread.Frames)); diff != "" {
 					t.Errorf("round %d, %s (-want +got):\n%.2000s", round, want.Name, diff)
 				}
-				if !thread.Proven || thread.Truncated || thread.Torn > 0 || thread.GIL {
-					t.Errorf("round %d, %s: proven %t, truncated %t, torn %d, GIL %t",
+				if !thread.Proven || thread.Truncated || thread.Torn || thread.GIL {
+					t.Errorf("round %d, %s: proven %t, truncated %t, torn %v, GIL %t",
 						round, want.Name, thread.Proven, thread.Truncated, thread.Torn, thread.GIL)
 				}
 				if got := names[ident]; got != cut(want.Name) {

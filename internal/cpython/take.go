@@ -6,8 +6,6 @@ import (
 	"time"
 )
 
-const maxChunkSize = 16 << 20
-
 // take is one reading of a thread, and the walk through it. The order in which
 // it is read matters: the thread state; the current frame; frames outside the
 // data stack; the data stack from its bottom to its top, so that a caller is
@@ -18,19 +16,22 @@ type take struct {
 	gil             []byte
 	gensA, gensB    [][]byte
 	chunks          [][]byte // newest first, like Thread.chunks
-	vars            []byte
-	before, after   reading
-	tail            []byte
-	took            time.Duration
+	// The same once before and once after, if thrice.
+	chunksBefore, chunksAfter [][]byte
+	vars                      []byte
+	before, after             reading
+	tail                      []byte
+	took                      time.Duration
 
 	cframe, context, chunk, stackTop uint64
 
 	proved bool // the span's proof was read too
 	twice  bool // read the proof before the stack as well
+	thrice bool // read the data stack three times
 
 	frames    []rawFrame
 	gens      []uint64 // frames outside the data stack that the walk met
-	codes     []*Code
+	stamps    comparison
 	truncated bool
 }
 
@@ -42,6 +43,9 @@ type rawFrame struct {
 	outside                     bool // in a generator object, not on the data stack
 	known                       *Code
 }
+
+// offset is where the frame stands in its bytecode, in bytes.
+func (f *rawFrame) offset(t *Thread) uint64 { return f.instr - f.known.addr - t.r.layout.code.bytecode }
 
 // running is the stackTop of a frame whose eval loop holds its stack pointer:
 // it runs bytecode, or C code that the bytecode called.
@@ -63,15 +67,15 @@ func (k *take) read(t *Thread) error {
 		}
 	}
 	k.gensA = k.want(t, k.gensA)
-	k.chunks = append(k.chunks[:0], make([][]byte, len(t.chunks))...)
-	for i := len(t.chunks) - 1; i >= 0; i-- {
-		c := t.chunks[i]
-		n := c.used
-		if i == 0 {
-			n = min(n+chunkReadBeyond, c.size)
-		}
-		k.chunks[i] = r.batch.want(c.addr, n)
+	stack := len(r.batch.ranges)
+	if k.thrice {
+		k.chunksBefore = t.wantChunks(k.chunksBefore)
 	}
+	k.chunks = t.wantChunks(k.chunks)
+	if k.thrice {
+		k.chunksAfter = t.wantChunks(k.chunksAfter)
+	}
+	above := len(r.batch.ranges)
 	k.gensB = k.want(t, k.gensB)
 	if k.proved {
 		k.after.append(&r.batch, &t.recheck)
@@ -79,9 +83,13 @@ func (k *take) read(t *Thread) error {
 	k.tail = r.batch.want(t.Ref.addr+l.context, 8)
 
 	begin := time.Now()
-	_, err := r.mem.Read(r.batch.ranges)
+	n, err := r.mem.Read(r.batch.ranges)
 	k.took = time.Since(begin)
 	if err != nil {
+		if n >= stack && n < above {
+			t.chunks = t.chunks[:0] // its newest chunk was just given back
+			return errChunkGone
+		}
 		return err
 	}
 	k.cframe = le.Uint64(k.head[l.cframe:])
@@ -94,8 +102,22 @@ func (k *take) read(t *Thread) error {
 	return nil
 }
 
-// chunkReadBeyond is what is read above the last known top of the data stack.
+// chunkReadBeyond is what is read above the last known top of the data stack,
+// besides what the thread was seen to need.
 const chunkReadBeyond = 1024
+
+func (t *Thread) wantChunks(bufs [][]byte) [][]byte {
+	bufs = append(bufs[:0], make([][]byte, len(t.chunks))...)
+	for i := len(t.chunks) - 1; i >= 0; i-- {
+		c := t.chunks[i]
+		n := c.used
+		if i == 0 {
+			n = min(n+chunkReadBeyond+t.reach, c.size)
+		}
+		bufs[i] = t.r.batch.want(c.addr, n)
+	}
+	return bufs
+}
 
 func (k *take) want(t *Thread, bufs [][]byte) [][]byte {
 	bufs = bufs[:0]
@@ -187,7 +209,11 @@ func (k *take) frame(t *Thread, addr uint64) (rawFrame, verdict) {
 		if addr >= c.addr && addr < c.addr+c.size {
 			buf := k.chunks[i]
 			from := addr - c.addr
-			if from < t.r.layout.thread.chunkHeader || from+t.r.layout.frame.size > uint64(len(buf)) || addr%8 != 0 {
+			if from < t.r.layout.thread.chunkHeader || from+t.r.layout.frame.size > c.size || addr%8 != 0 {
+				return rawFrame{}, torn
+			}
+			if from+t.r.layout.frame.size > uint64(len(buf)) {
+				t.reach = c.size
 				return rawFrame{}, torn
 			}
 			return t.r.parseFrame(addr, buf[from:]), whole

@@ -28,12 +28,14 @@ type Thread struct {
 	Proven bool
 	// GIL says that the thread held the global interpreter lock.
 	GIL bool
-	// Torn counts readings that did not hold together.
-	Torn uint64
+	// Torn says that only a part of the last sample's stack held together: from
+	// the root to where it ends.
+	Torn bool
 
 	r       *Reader
 	cframes cframeWindow
 	chunks  []chunk // the data stack, newest first
+	reach   uint64  // how far to read above its top
 	gens    []uint64
 	proof   proof
 	proofOf uint64 // the context that the proof starts from; 0: no proof
@@ -56,9 +58,9 @@ func (r *Reader) Thread(ref ThreadRef) *Thread { return &Thread{Ref: ref, r: r} 
 // [ErrThreadGone]; with [ErrTorn] when no reading held together, in which case
 // Frames are those of the sample before; or with what the memory returns.
 func (t *Thread) Sample() error {
-	t.r.sample++
 	t.last, t.same = 0, 0
-	t.have = false
+	t.have, t.Torn = false, false
+	t.take.thrice = false
 	var failed error
 	for try := range maxTries {
 		done, err := t.try(try)
@@ -68,8 +70,8 @@ func (t *Thread) Sample() error {
 		switch {
 		case errors.Is(err, proc.ErrGone), errors.Is(err, proc.ErrDenied), errors.Is(err, ErrThreadGone):
 			return err
+		case errors.Is(err, errChunkGone):
 		case err != nil:
-			t.Torn++
 			failed = err
 			t.forget()
 		}
@@ -103,15 +105,12 @@ func (t *Thread) try(number int) (done bool, err error) {
 		return false, nil
 	}
 	// An interrupted copy is a mix of two moments.
-	if !t.r.pace.steady(k.took, len(t.r.batch.ranges), len(t.r.batch.arena)) && number < maxTries/2 {
+	if !t.r.pace.steady(k.took, len(t.r.batch.ranges), len(t.r.batch.arena)) && number < maxTries/4 {
 		return false, nil
 	}
 	frames, verdict := k.walk(t)
-	if verdict == torn {
-		t.Torn++
-		if number == maxTries/2 {
-			t.chunks = t.chunks[:0] // a chunk may have been replaced in place
-		}
+	if verdict == torn && number == maxTries/2 {
+		t.chunks = t.chunks[:0] // a chunk may have been replaced in place
 	}
 	if verdict != whole {
 		return false, nil
@@ -120,9 +119,14 @@ func (t *Thread) try(number int) (done bool, err error) {
 	if !ok {
 		return false, err
 	}
+	doubtful := t.believe(frames)
 	proven := t.prove()
-	t.accept(frames, proven)
-	return proven, nil
+	if doubtful == 0 || !t.have || t.Torn {
+		t.accept(frames[doubtful:], proven)
+		t.Torn = doubtful > 0
+	}
+	t.take.thrice = doubtful > 0
+	return proven && doubtful == 0, nil
 }
 
 // expect compares where the thread's state says that things are with where
@@ -142,77 +146,89 @@ func (t *Thread) expect() bool {
 		return agreed
 	}
 	if len(t.chunks) == 0 || t.chunks[0].addr != k.chunk {
-		return t.findChunks(k.chunk, k.stackTop) && false
+		t.findChunks(k.chunk, k.stackTop)
+		return false
 	}
 	used := k.stackTop - k.chunk
 	if used > t.chunks[0].size {
-		return t.findChunks(k.chunk, k.stackTop) && false
+		t.findChunks(k.chunk, k.stackTop)
+		return false
 	}
 	if have := uint64(len(k.chunks[0])); used > have {
+		t.reach = t.chunks[0].size // it rises and falls fast
 		agreed = false
 	}
 	t.chunks[0].used = max(used, l.chunkHeader)
 	return agreed
 }
 
-// findChunks reads the heads of the data stack's chunks.
-func (t *Thread) findChunks(addr, top uint64) bool {
+// findChunks reads the heads of the data stack's chunks; there are none when
+// one of them was just given back.
+func (t *Thread) findChunks(addr, top uint64) {
 	l := &t.r.layout.thread
 	t.chunks = t.chunks[:0]
+	total := uint64(0)
 	for addr != 0 && len(t.chunks) < maxChunks {
+		c := chunk{addr: addr}
 		head, err := t.r.read(addr, l.chunkHeader)
-		if err != nil {
-			t.chunks = t.chunks[:0]
-			return false
+		if err == nil {
+			c.size = le.Uint64(head[l.chunkSize:])
+			c.used = l.chunkHeader + 8*le.Uint64(head[l.chunkTop:])
+			if len(t.chunks) == 0 {
+				c.used = top - addr
+			}
 		}
-		c := chunk{addr: addr, size: le.Uint64(head[l.chunkSize:]), used: l.chunkHeader + 8*le.Uint64(head[l.chunkTop:])}
-		if len(t.chunks) == 0 {
-			c.used = top - addr
-		}
-		if c.size > maxChunkSize || c.used > c.size {
+		if total += c.used; err != nil || c.size > maxChunkSize || c.used > c.size || total > maxDataStack {
 			t.chunks = t.chunks[:0]
-			return false
+			return
 		}
 		t.chunks = append(t.chunks, c)
 		addr = le.Uint64(head[l.chunkPrevious:])
 	}
-	return true
 }
 
 // identify resolves the code objects of raw frames and compares their stamps,
 // right after the stack was read.
 func (t *Thread) identify(raw []rawFrame) (bool, error) {
 	k := &t.take
-	k.codes = k.codes[:0]
+	k.stamps.codes = k.stamps.codes[:0]
+	t.r.round++
+	met := false
 	for i := range raw {
-		c, err := t.r.lookup(raw[i].code)
-		if err != nil {
-			return false, err
+		f := &raw[i]
+		if f.known = t.r.codes[f.code]; f.known == nil {
+			var err error
+			if f.known, err = t.r.load(f.code); err != nil {
+				return false, err
+			}
+			met = true
 		}
-		raw[i].known = c
-		if c.compared != t.r.sample {
-			c.compared = t.r.sample
-			k.codes = append(k.codes, c)
+		if f.known.compared != t.r.round {
+			f.known.compared = t.r.round
+			k.stamps.codes = append(k.stamps.codes, f.known)
 		}
 	}
-	same, err := t.r.compare(k.codes)
+	same, err := k.stamps.same(t.r)
 	if !same || err != nil {
-		t.r.sample++ // compare all of them again
 		return false, err
 	}
 	if !t.contiguous(raw) {
-		t.Torn++
 		return false, nil
 	}
-	return true, nil
+	// What has just been met may be younger than the stack.
+	return !met, nil
 }
 
-// contiguous reports whether frames of the data stack lie where calls put them:
-// each right after its caller, but for those outside.
+// contiguous reports whether frames stand within their code and lie where calls
+// put them: each right after its caller, but for those outside the data stack.
 func (t *Thread) contiguous(raw []rawFrame) bool {
 	var callee *rawFrame
 	for i := range raw {
 		f := &raw[i]
+		// Before it begins, a frame stands one instruction before the first.
+		if f.offset(t)+2 >= f.known.size+2 {
+			return false
+		}
 		if f.outside {
 			continue
 		}
@@ -236,7 +252,7 @@ func (t *Thread) prove() bool {
 		t.proven, t.proofOf = Span{}, 0
 		return true
 	}
-	if t.proofOf == k.context && k.proved && t.proof.holds(&k.after) && (!k.twice || t.proof.holds(&k.before)) {
+	if t.proofOf == k.context && k.proved && t.proof.holds(&k.after, 0) && (!k.twice || t.proof.holds(&k.before, 0)) {
 		return true
 	}
 	t.proof.reset()
@@ -247,18 +263,19 @@ func (t *Thread) prove() bool {
 		return false
 	}
 	t.proven = span
-	t.proof.gather(&t.recheck)
+	t.recheck.spans = t.recheck.spans[:0]
+	t.recheck.add(&t.proof)
+	t.recheck.plan()
 	return false
 }
 
 func (t *Thread) accept(raw []rawFrame, proven bool) {
 	t.have = true
 	t.Frames = slices.Grow(t.Frames[:0], len(raw))
-	code := t.r.layout.code.bytecode
 	for i := range raw {
-		f := &raw[i]
-		t.Frames = append(t.Frames, Frame{f.known, int32(f.instr - f.known.addr - code)})
+		t.Frames = append(t.Frames, Frame{raw[i].known, int32(raw[i].offset(t))})
 	}
+	t.reach /= 2
 	t.Truncated, t.GIL = t.take.truncated, t.take.holdsGIL(t)
 	t.Span, t.Proven = Span{}, proven
 	if proven {

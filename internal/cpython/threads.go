@@ -1,6 +1,9 @@
 package cpython
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // ThreadRef is one thread of one interpreter.
 type ThreadRef struct {
@@ -36,8 +39,8 @@ func (r *Reader) interpreters() ([]uint64, error) {
 		return nil, err
 	}
 	for addr := le.Uint64(head[:]); addr != 0; {
-		if len(all) == maxInterpreters {
-			return nil, fmt.Errorf("more than %d interpreters: %w", maxInterpreters, errMalformed)
+		if len(all) == maxInterpreters || slices.Contains(all, addr) {
+			return nil, fmt.Errorf("list of interpreters: %w", errMalformed)
 		}
 		all = append(all, addr)
 		var err error
@@ -48,8 +51,9 @@ func (r *Reader) interpreters() ([]uint64, error) {
 	return all, nil
 }
 
-// Generation changes whenever a thread was added, which goes to the head of
-// its interpreter's list. It fails with [proc.ErrGone] when the program has
+// Generation changes whenever a thread was added, and mostly when one ended:
+// an interpreter counts those that it ever had, and those of the threading
+// module that run. It fails with [proc.ErrGone] when the program has
 // ended or was replaced.
 func (r *Reader) Generation() (uint64, error) {
 	all, err := r.interpreters()
@@ -57,12 +61,14 @@ func (r *Reader) Generation() (uint64, error) {
 		return 0, err
 	}
 	var sum uint64
+	threads := make([]byte, r.layout.threadsSize)
 	for _, interp := range all {
-		head, err := r.word(interp + r.layout.interpThreads)
-		if err != nil {
+		if err := r.readInto(threads, interp+r.layout.interpThreads); err != nil {
 			return 0, err
 		}
-		sum = sum*31 + head
+		for word := range slices.Chunk(threads, 8) {
+			sum = sum*31 + le.Uint64(word)
+		}
 	}
 	return sum, nil
 }
@@ -76,17 +82,19 @@ func (r *Reader) Threads() ([]ThreadRef, error) {
 		return nil, err
 	}
 	var refs []ThreadRef
+	seen := map[uint64]bool{}
 	l := &r.layout.thread
 	for i, interp := range all {
-		addr, err := r.word(interp + r.layout.interpThreads)
+		addr, err := r.word(interp + r.layout.interpThreads + r.layout.threadsHead)
 		if err != nil {
 			return refs, err
 		}
 		from := len(refs)
 		for addr != 0 {
-			if len(refs) == maxThreads {
-				return refs, fmt.Errorf("more than %d threads: %w", maxThreads, errMalformed)
+			if len(refs) == maxThreads || seen[addr] {
+				return refs, fmt.Errorf("list of threads: %w", errMalformed)
 			}
+			seen[addr] = true
 			state, err := r.read(addr, l.nativeID+8)
 			if err != nil {
 				return refs, err

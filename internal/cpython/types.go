@@ -5,6 +5,7 @@ type typeInfo struct {
 	flags      uint64
 	dictOffset int64
 	keys       uint64         // ht_cached_keys
+	entries    uint64         // in keys when they were indexed
 	index      map[string]int // of attributes among an object's values
 }
 
@@ -23,6 +24,10 @@ func (r *Reader) typeOf(addr uint64, attribute string) (*typeInfo, error) {
 	if known := r.types[addr]; known != nil && known.flags == flags && known.keys == keys {
 		if _, ok := known.index[attribute]; ok || keys == 0 {
 			return known, nil
+		}
+		// Objects of many types lack one of the attributes that are looked for.
+		if n, err := r.word(keys + r.layout.dict.entries); err != nil || n == known.entries {
+			return known, err
 		}
 	}
 	dictOffset, err := r.word(addr + l.dictOffset)
@@ -47,6 +52,7 @@ func (r *Reader) indexKeys(info *typeInfo) error {
 	if err != nil {
 		return err
 	}
+	info.entries = table.count()
 	for i := range min(table.count(), maxAttributes) {
 		key, _ := table.entry(i)
 		if key == 0 {
