@@ -115,7 +115,9 @@ func (a *agent) exited(pid int) {
 		t.flushNow()
 	}
 	a.outlet.flush(time.Until(deadline))
-	a.in.Log.Info(a.summary())
+	if line := a.summary(); line != "" {
+		a.in.Log.Info(line)
+	}
 	a.in.Flushed()
 }
 
@@ -264,13 +266,17 @@ func (a *agent) displace(pid int) origin {
 	return t.origin()
 }
 
-// summary says in one line what was done and where it went.
+// summary says in one line what was done and where it went; nothing if it has
+// been said already why nothing was done.
 func (a *agent) summary() string {
 	a.mu.Lock()
-	all, seen := a.totals, a.seen
+	all, seen, said := a.totals, a.seen, len(a.told) > 0
 	a.mu.Unlock()
 	for _, t := range a.living() {
 		all.add(t.counted())
+	}
+	if seen == 0 && said {
+		return ""
 	}
 	if seen == 0 {
 		return "no CPython process was seen, nothing is profiled"

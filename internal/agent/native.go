@@ -1,21 +1,37 @@
 package agent
 
-import "time"
+import (
+	"time"
+
+	"github.com/spanflame/spanflame/internal/proc"
+)
 
 // nativeThreads follows what threads without Python use. Only their sum can
 // be told: where they are is not in Python's memory.
 type nativeThreads struct {
-	used map[int]time.Duration // by kernel id, when last read
-	sum  time.Duration         // since the last take
-	last time.Time
+	threads map[int]*nativeThread // by kernel id
+	sum     time.Duration         // since the last take
+	last    time.Time
 }
 
-// nativeEvery is how often they are looked at: what one uses between the last
-// look and its end is not known to be its.
-const nativeEvery = 100 * time.Millisecond
+type nativeThread struct {
+	task *proc.Thread
+	used time.Duration
+}
+
+// How often they are looked at, where there are none and where there are: what
+// one uses between the last look and its end is not known to be its.
+const (
+	nativeEvery     = 100 * time.Millisecond
+	nativeEveryBusy = 20 * time.Millisecond
+)
 
 func (n *nativeThreads) update(s *sampler, now time.Time) {
-	if now.Sub(n.last) >= nativeEvery {
+	every := nativeEvery
+	if len(n.threads) > 0 {
+		every = nativeEveryBusy
+	}
+	if now.Sub(n.last) >= every {
 		n.last = now
 		n.read(s)
 	}
@@ -23,7 +39,7 @@ func (n *nativeThreads) update(s *sampler, now time.Time) {
 
 func (n *nativeThreads) read(s *sampler) {
 	tids, err := s.process.Threads()
-	if err != nil || len(tids) <= len(s.threads) && len(n.used) == 0 {
+	if err != nil || len(tids) <= len(s.threads) && len(n.threads) == 0 {
 		return
 	}
 	python := map[int]bool{}
@@ -32,22 +48,34 @@ func (n *nativeThreads) read(s *sampler) {
 			python[t.task.TID] = true
 		}
 	}
-	used := map[int]time.Duration{}
+	now := make(map[int]*nativeThread, len(tids))
 	for _, tid := range tids {
 		if python[tid] {
 			continue
 		}
-		task, err := s.process.OpenThread(tid)
+		t := n.threads[tid]
+		if t == nil {
+			task, err := s.process.OpenThread(tid)
+			if err != nil {
+				continue
+			}
+			t = &nativeThread{task: task}
+		}
+		usage, err := t.task.Usage()
 		if err != nil {
+			t.task.Close()
 			continue
 		}
-		if usage, err := task.Usage(); err == nil {
-			used[tid] = usage.CPU
-			n.sum += usage.CPU - n.used[tid]
-		}
-		task.Close()
+		n.sum += usage.CPU - t.used
+		t.used = usage.CPU
+		now[tid] = t
 	}
-	n.used = used
+	for tid, t := range n.threads {
+		if now[tid] != t {
+			t.task.Close()
+		}
+	}
+	n.threads = now
 }
 
 // take returns what was used since the last call.
@@ -55,4 +83,10 @@ func (n *nativeThreads) take() time.Duration {
 	sum := n.sum
 	n.sum = 0
 	return sum
+}
+
+func (n *nativeThreads) close() {
+	for _, t := range n.threads {
+		t.task.Close()
+	}
 }

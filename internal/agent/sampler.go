@@ -260,4 +260,5 @@ func (s *sampler) close() {
 	for _, t := range s.threads {
 		t.close()
 	}
+	s.native.close()
 }

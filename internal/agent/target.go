@@ -38,8 +38,8 @@ type target struct {
 	program  program
 	seq      int
 	begin    time.Time // of the window
-	search   time.Duration
-	searchAt time.Time
+	searched time.Time // for OpenTelemetry, last
+	modules  uint64    // that were loaded then
 }
 
 // program is what is known of the interpreter and what it runs.
@@ -110,16 +110,29 @@ func (t *target) take(now time.Time) {
 		}
 		return
 	}
-	const first, last = 100 * time.Millisecond, 10 * time.Second
-	if t.ring != nil || !t.sampler.link || t.sampler.reader.HasOtel() || now.Before(t.searchAt) {
+	t.search(now)
+}
+
+// search looks for OpenTelemetry while modules are being loaded, and now and
+// then after that.
+func (t *target) search(now time.Time) {
+	if t.ring != nil || !t.sampler.link || t.sampler.reader.HasOtel() || now.Sub(t.searched) < searchEvery {
 		return
 	}
-	t.search = min(max(2*t.search, first), last)
-	t.searchAt = now.Add(t.search)
+	modules, err := t.sampler.reader.Modules()
+	if err != nil || modules == t.modules && now.Sub(t.searched) < searchAnyway {
+		return
+	}
+	t.modules, t.searched = modules, now
 	if found, err := t.sampler.reader.FindOtel(); err == nil {
-		_ = t.sampler.reader.SetOtel(found) // tried again, like the search
+		_ = t.sampler.reader.SetOtel(found) // looked for again, if it fails
 	}
 }
+
+const (
+	searchEvery  = 20 * time.Millisecond
+	searchAnyway = 5 * time.Second
+)
 
 // drain reads the events of the shim.
 func (t *target) drain() {

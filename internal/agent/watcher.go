@@ -115,7 +115,7 @@ func (w *watcher) scan(root int) (news bool) {
 			seen.done = true
 			continue
 		}
-		if now.Sub(seen.since) >= registrationGrace || isolated(pid) {
+		if now.Sub(seen.since) >= registrationGrace || isolated(pid) || !w.invited(pid) {
 			seen.done = true
 			w.running.Go(func() { w.adopt(pid, exe) })
 		}
@@ -144,6 +144,13 @@ func (w *watcher) adopt(pid int, exe string) {
 		args = strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00")
 	}
 	w.a.run(process, memory, program{executable: exe, args: args}, nil, func(*target) {})
+}
+
+// invited reports whether a process has the environment that makes its shim
+// register.
+func (w *watcher) invited(pid int) bool {
+	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	return err == nil && bytes.Contains(environ, []byte(w.a.in.Token))
 }
 
 // isolated reports whether an interpreter was started with a flag that keeps

@@ -63,6 +63,7 @@ func (r *Reader) load(addr uint64) (*Code, error) {
 	}
 	if r.known += c.weight(); len(r.codes) >= maxCodes || r.known > maxKnown {
 		clear(r.codes) // a program that makes code without end
+		clear(r.edges)
 		r.known = c.weight()
 	}
 	r.codes[addr] = c
@@ -94,8 +95,7 @@ func (w *walk) table(addr uint64) []byte {
 // stale forgets a code object whose place another one has taken.
 func (r *Reader) stale(c *Code) {
 	if r.codes[c.addr] == c {
-		delete(r.codes, c.addr)
-		r.known -= c.weight()
+		delete(r.codes, c.addr) // r.edges may still hold it
 	}
 }
 

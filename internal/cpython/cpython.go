@@ -18,7 +18,7 @@ var (
 	// ErrNotPython means that a process has no CPython in it.
 	ErrNotPython = errors.New("no CPython in the process")
 	// ErrUnsupported means a CPython whose memory layout is not known here.
-	ErrUnsupported = errors.New("this CPython is not supported")
+	ErrUnsupported = errors.New("not supported")
 	// ErrTorn means that an answer did not hold together after several tries:
 	// the thread changed faster than it could be read.
 	ErrTorn = errors.New("stack did not hold still")
@@ -39,11 +39,17 @@ type Memory interface {
 	ReadAt(buf []byte, addr uint64) error
 }
 
-// Version is a CPython release: major, minor, micro.
+// Version is a CPython release: major, minor, micro. The last is -1 when it is
+// not known.
 type Version [3]int
 
 // String returns the version as CPython prints it.
-func (v Version) String() string { return fmt.Sprintf("%d.%d.%d", v[0], v[1], v[2]) }
+func (v Version) String() string {
+	if v[2] < 0 {
+		return fmt.Sprintf("%d.%d", v[0], v[1])
+	}
+	return fmt.Sprintf("%d.%d.%d", v[0], v[1], v[2])
+}
 
 // versionFromHex decodes PY_VERSION_HEX.
 func versionFromHex(hex uint64) Version {
@@ -73,7 +79,7 @@ type Reader struct {
 	spans *spanFinder  // nil while OpenTelemetry is not known in the process
 	pace  pace
 	round uint64 // counts comparisons of codes, to have each once in each
-	known int    // about the size of codes
+	known int    // about the size of codes and edges
 
 	batch  batch // a thread's state, stack and span
 	stamps batch // what proves the code on that stack, while the former is still looked at

@@ -54,8 +54,15 @@ func flutter(t *testing.T, p *python, mode string, samples int) {
 			continue
 		}
 		frames := thread.Frames
+		if len(frames) == 0 {
+			impossible[[2]string{"", ""}]++
+			continue
+		}
 		if root := frames[len(frames)-1].Code.Function; root != "Thread._bootstrap" {
 			impossible[[2]string{"", root}]++
+		}
+		if leaf := frames[0].Code.Function; strings.HasPrefix(leaf, "Thread.") && !thread.Torn {
+			impossible[[2]string{leaf, ""}]++
 		}
 		for i := len(frames) - 1; i > 0; i-- {
 			edge := [2]string{frames[i].Code.Function, frames[i-1].Code.Function}

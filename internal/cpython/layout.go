@@ -43,6 +43,7 @@ type threadLayout struct {
 	chunkSize       uint64
 	chunkTop        uint64 // words in use, once it is not the last chunk
 	chunkHeader     uint64
+	chunkBase       uint64 // what the oldest chunk leaves unused after it
 }
 
 type frameLayout struct {
@@ -70,6 +71,7 @@ type strLayout struct {
 }
 
 type dictLayout struct {
+	used                       uint64
 	keys, values               uint64
 	log2Size, log2Index, kind  uint64 // bytes in the keys object
 	entries                    uint64 // count of used entries
@@ -126,5 +128,5 @@ func layoutOf(v Version) (*layout, error) {
 	case v[0] == 3 && v[1] == 11:
 		return &layout311, nil
 	}
-	return nil, fmt.Errorf("CPython %s: %w (supported: 3.11)", v, ErrUnsupported)
+	return nil, fmt.Errorf("CPython %s is %w yet, 3.11 is", v, ErrUnsupported)
 }

@@ -25,6 +25,7 @@ var layout311 = layout{
 		chunkSize:     8,
 		chunkTop:      16,
 		chunkHeader:   24,
+		chunkBase:     8,
 	},
 	frame: frameLayout{
 		code: 32, previous: 48, instr: 56,
@@ -46,6 +47,7 @@ var layout311 = layout{
 		compactBit: 5, asciiBit: 6,
 	},
 	dict: dictLayout{
+		used: 16,
 		keys: 32, values: 40,
 		log2Size: 8, log2Index: 9, kind: 10,
 		entries:      24,

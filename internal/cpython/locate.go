@@ -73,7 +73,13 @@ func inspect(file *proc.Image) (Image, error) {
 	var err error
 	if image.Runtime, err = file.Symbol("_PyRuntime"); err != nil {
 		if _, pypy := file.Symbol("pypy_main_startup"); pypy == nil {
-			return image, fmt.Errorf("PyPy: %w", ErrUnsupported)
+			return image, fmt.Errorf("PyPy is %w, CPython 3.11 is", ErrUnsupported)
+		}
+		// CPython had no _PyRuntime up to 3.6.
+		if _, old := file.Symbol("Py_Initialize"); old == nil {
+			if image.Version, err = versionOf(file); err == nil {
+				_, err = layoutOf(image.Version)
+			}
 		}
 		return image, err
 	}
@@ -103,9 +109,9 @@ func versionOf(file *proc.Image) (Version, error) {
 	}
 	match := nameVersion.FindStringSubmatch(filepath.Base(file.Path))
 	if match == nil {
-		return Version{}, fmt.Errorf("version of %s unknown: %w", file.Path, ErrUnsupported)
+		return Version{}, fmt.Errorf("the CPython in %s, of unknown version, is %w", file.Path, ErrUnsupported)
 	}
 	major, _ := strconv.Atoi(match[1])
 	minor, err := strconv.Atoi(match[2])
-	return Version{major, minor, 0}, err
+	return Version{major, minor, -1}, err
 }

@@ -3,12 +3,12 @@ package cpython
 // ThreadNames reads the names that threading gives to the threads it knows,
 // by ident, of those that wanted accepts.
 func (r *Reader) ThreadNames(wanted func(ident uint64) bool) (map[uint64]string, error) {
-	interp, err := r.mainInterpreter()
+	modules, err := r.modules()
 	if err != nil {
 		return nil, err
 	}
 	w := walk{r: r}
-	active := w.global(w.word(interp+r.layout.interpModules), "threading", "_active")
+	active := w.global(modules, "threading", "_active")
 	keys := w.word(active + r.layout.dict.keys)
 	if w.err != nil {
 		return nil, w.err

@@ -9,12 +9,11 @@ const moduleDict = 16
 // FindOtel looks for OpenTelemetry among the modules that the target has
 // loaded; an error says that it is not there (yet).
 func (r *Reader) FindOtel() (Otel, error) {
-	interp, err := r.mainInterpreter()
+	modules, err := r.modules()
 	if err != nil {
 		return Otel{}, err
 	}
 	w := walk{r: r}
-	modules := w.word(interp + r.layout.interpModules)
 	runtime := w.global(modules, "opentelemetry.context", "_RUNTIME_CONTEXT")
 	if w.err != nil {
 		return Otel{}, w.err
@@ -27,6 +26,24 @@ func (r *Reader) FindOtel() (Otel, error) {
 		w.fail(fmt.Errorf("OpenTelemetry's context is not in a ContextVar: %w", ErrUnsupported))
 	}
 	return found, w.err
+}
+
+func (r *Reader) modules() (dict uint64, err error) {
+	interp, err := r.mainInterpreter()
+	if err != nil {
+		return 0, err
+	}
+	return r.word(interp + r.layout.interpModules)
+}
+
+// Modules returns how many modules the target has loaded: while that stays the
+// same, FindOtel will hardly find more.
+func (r *Reader) Modules() (uint64, error) {
+	dict, err := r.modules()
+	if err != nil {
+		return 0, err
+	}
+	return r.word(dict + r.layout.dict.used)
 }
 
 // global walks to a global of a loaded module.

@@ -159,6 +159,10 @@ func (k *take) walk(t *Thread) ([]rawFrame, verdict) {
 	}
 	current := le.Uint64(k.cframeBuf[k.cframe-t.cframes.lo+t.r.layout.thread.cframeCurrent:])
 	if current == 0 {
+		// It runs no Python code; or its C frame is gone, with something else there.
+		if !t.settled(&rawFrame{}) {
+			return nil, between
+		}
 		return k.frames, whole
 	}
 	result := whole
@@ -182,10 +186,28 @@ func (k *take) walk(t *Thread) ([]rawFrame, verdict) {
 		t.gens = append(t.gens[:0], k.gens...)
 		return nil, missing
 	}
+	if root := &k.frames[len(k.frames)-1]; !k.truncated && !t.atBase(root) {
+		return nil, torn
+	}
 	if top := &k.frames[0]; top.stackTop != running && !t.settled(top) {
 		return nil, between
 	}
 	return k.frames, result
+}
+
+// atBase reports whether a frame that nobody called is where a thread's first
+// frame is: at the base of its data stack, or, when C code runs a generator
+// there, outside with nothing on the data stack.
+func (t *Thread) atBase(root *rawFrame) bool {
+	if len(t.chunks) == 0 {
+		return root.outside
+	}
+	oldest, l := &t.chunks[len(t.chunks)-1], &t.r.layout.thread
+	base := oldest.addr + l.chunkHeader + l.chunkBase
+	if root.outside {
+		return len(t.chunks) == 1 && t.take.stackTop <= base
+	}
+	return root.addr == base || len(t.chunks) == maxChunks
 }
 
 // settled reports whether a top frame that does not seem to run read the same
@@ -270,7 +292,13 @@ func (k *take) running(t *Thread, current uint64) uint64 {
 		if !ok {
 			return addr // outside the data stack
 		}
-		if top, ok := k.climb(t, f); ok {
+		top, open := k.climb(t, f)
+		if top != 0 && open && top != current {
+			// It has called into another eval loop, which may be between two frames
+			// rather than over.
+			break
+		}
+		if top != 0 {
 			return top
 		}
 		if f.previous == 0 {
@@ -284,15 +312,18 @@ func (k *take) running(t *Thread, current uint64) uint64 {
 const maxClimb = 64
 
 // climb goes from a frame to what it has called, as far as frames fit, and
-// returns the last that runs.
-func (k *take) climb(t *Thread, f rawFrame) (top uint64, ok bool) {
+// returns the last that runs; open says that it has called what does not.
+func (k *take) climb(t *Thread, f rawFrame) (top uint64, open bool) {
 	for range maxClimb {
 		if f.stackTop == running {
-			top, ok = f.addr, true
+			top = f.addr
 		}
 		code := t.r.codes[f.code]
 		if code == nil {
-			break
+			var err error
+			if code, err = t.r.load(f.code); err != nil {
+				break
+			}
 		}
 		callee, found := k.onStack(t, f.addr+code.frameSize)
 		if !found || callee.previous != f.addr || callee.code == 0 || !callee.entry && f.stackTop == running {
@@ -300,7 +331,7 @@ func (k *take) climb(t *Thread, f rawFrame) (top uint64, ok bool) {
 		}
 		f = callee
 	}
-	return top, ok
+	return top, f.addr != top
 }
 
 // onStack returns the frame at addr of the data stack's newest chunk.

@@ -109,6 +109,9 @@ func (t *Thread) try(number int) (done bool, err error) {
 		return false, nil
 	}
 	frames, verdict := k.walk(t)
+	if verdict != between {
+		t.same = 0
+	}
 	if verdict == torn && number == maxTries/2 {
 		t.chunks = t.chunks[:0] // a chunk may have been replaced in place
 	}

@@ -204,6 +204,9 @@ func checkSpanCPU(p *prof, tr *truth, part float64, slack int64) (problems []str
 		}
 		problems = append(problems, near("cpu of span "+span.Name, p.cpu(labelled("active_span_id", id)), span.CPU, part, slack)...)
 	}
+	if len(tr.Links) > 0 {
+		return problems // checkLinks knows which functions are not to be linked
+	}
 	workers := tr.workers()
 	inside := p.cpu(func(s *sample) bool { return s.innermost(workers) != "" })
 	missing := p.cpu(func(s *sample) bool { return s.innermost(workers) != "" && !linked(s) })

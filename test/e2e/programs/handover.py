@@ -5,6 +5,7 @@ import contextvars
 from concurrent.futures import ThreadPoolExecutor
 
 import anyio
+import anyio._backends._asyncio  # anyio would import it within a span
 import traced
 import truth
 from opentelemetry import trace
