@@ -44,7 +44,6 @@ type threadLayout struct {
 	chunkTop        uint64 // words in use, once it is not the last chunk
 	chunkHeader     uint64
 	chunkBase       uint64 // what the oldest chunk leaves unused after it
-	chunkBase       uint64 // what the oldest chunk leaves unused after it
 }
 
 type frameLayout struct {
