@@ -129,3 +129,8 @@ func threads(t testing.TB, r *Reader) map[uint64]*Thread {
 	}
 	return all
 }
+
+// hasOtel reports whether an interpreter has the OpenTelemetry SDK.
+func hasOtel(path string) bool {
+	return exec.Command(path, "-c", "import opentelemetry.sdk.trace").Run() == nil
+}

@@ -9,6 +9,8 @@ import sys
 import threading
 import types
 
+ROUNDS = int(sys.argv[1])
+
 
 def outer(inner):
     return inner() + inner()
@@ -34,7 +36,7 @@ def contexts():
 
 def renamed(function, name, i):
     code = function.__code__.replace(co_name=name, co_qualname=name, co_filename=str(i))
-    return types.FunctionType(code, {"ROUNDS": rounds, "range": range})
+    return types.FunctionType(code, {"ROUNDS": ROUNDS, "range": range})
 
 
 def loop():
@@ -46,7 +48,6 @@ def loop():
         renamed(outer, f"outer{i}", i)(renamed(inner, f"inner{i}", i))
 
 
-rounds = int(sys.argv[1])
 ready = threading.Event()
 thread = threading.Thread(target=loop, daemon=True)
 thread.start()
