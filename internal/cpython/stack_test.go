@@ -18,26 +18,12 @@ type parked struct {
 	Stack []call
 }
 
-type call struct {
-	Function, File  string
-	Line, FirstLine int32
-}
-
 func (p *parked) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, &[]any{&p.Name, &p.Stack})
 }
 
 func (c *call) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, &[]any{&c.Function, &c.File, &c.Line, &c.FirstLine})
-}
-
-// calls resolves a sampled stack.
-func calls(frames []Frame) []call {
-	var all []call
-	for _, f := range frames {
-		all = append(all, call{f.Code.Function, f.Code.File, f.Code.Line(f.Offset), f.Code.FirstLine})
-	}
-	return all
 }
 
 // TestParkedStacks compares the stacks of threads that hold still with what
