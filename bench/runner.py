@@ -88,6 +88,7 @@ class Runner:
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("OTEL_", "SPANFLAME_", "PYTHON"))}
         environment |= {
             "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONHASHSEED": "0",  # collisions differ from run to run otherwise
             "BENCH_SECONDS": str(self.seconds),
             "BENCH_MARKS": f"{out}/marks",
         }

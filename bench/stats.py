@@ -1,14 +1,15 @@
 """Ratios with an interval, from pairs of neighbouring runs."""
 
+import itertools
 import math
 import statistics
 from typing import NamedTuple
 
 
 class Ratio(NamedTuple):
-    """A geometric mean and its 95 % interval."""
+    """A typical ratio and its 95 % interval."""
 
-    mean: float
+    middle: float
     low: float
     high: float
 
@@ -17,26 +18,28 @@ class Ratio(NamedTuple):
         return not self.low <= 1 <= self.high
 
     def __str__(self):
-        text = f"{self.mean:.3f} [{self.low:.3f} … {self.high:.3f}]"
+        text = f"{self.middle:.3f} [{self.low:.3f} … {self.high:.3f}]"
         return text if self.measurable else text + " n.m."
 
 
 def ratio(log_ratios):
-    """Student's t over the logarithms: a ratio and its inverse are equally far."""
-    n = len(log_ratios)
-    mean = statistics.fmean(log_ratios)
-    half = t_quantile(n - 1) * statistics.stdev(log_ratios) / math.sqrt(n) if n > 1 else math.inf
-    return Ratio(*(math.exp(x) for x in (mean, mean - half, mean + half)))
+    """The Hodges-Lehmann estimate, and the interval of Wilcoxon's signed ranks that belongs to it.
+
+    Over logarithms, so that a ratio and its inverse are equally far. It asks for no normal distribution: a neighbour on
+    the machine doubles the CPU of a run now and then, and one such run would spoil a mean and its standard deviation.
+    """
+    pairs = itertools.combinations_with_replacement(log_ratios, 2)
+    means = sorted((a + b) / 2 for a, b in pairs)
+    skip = signed_rank_bound(len(log_ratios))
+    low, high = (means[skip - 1], means[-skip]) if skip else (-math.inf, math.inf)
+    return Ratio(*(math.exp(x) for x in (statistics.median(means), low, high)))
 
 
-def t_quantile(df, p=0.975):
-    """Quantile of Student's t: a table where the series is poor, which is within 0.2 %."""
-    if df < 5:
-        return {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776}[df]
-    z = statistics.NormalDist().inv_cdf(p)
-    return (
-        z
-        + (z**3 + z) / (4 * df)
-        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * df**2)
-        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * df**3)
-    )
+def signed_rank_bound(n, tail=0.025):
+    """How many sums of ranks lie, together, in a tail of Wilcoxon's distribution: 0 for n under 6."""
+    ways = [1]  # ways[s]: subsets of the ranks so far that sum to s
+    for rank in range(1, n + 1):
+        ways = [
+            (ways[s] if s < len(ways) else 0) + (ways[s - rank] if s >= rank else 0) for s in range(len(ways) + rank)
+        ]
+    return sum(1 for total in itertools.accumulate(ways) if total <= tail * 2**n)
