@@ -60,17 +60,31 @@ type account struct {
 
 	pending time.Duration           // wall at now
 	wall    map[place]time.Duration // but for what is pending
-	cpu     time.Duration           // to be spread over onCPU
-	onCPU   map[place]time.Duration // where samples found the thread on a CPU, with their weights
 	startup time.Duration           // CPU before the first sample
+	cpu     map[place]time.Duration // but for what is held
+	held    time.Duration           // CPU, to be spread over one of the following
+	onCPU   map[place]time.Duration // where samples found the thread on a CPU, with their weights
+	maybe   map[place]time.Duration // the same, and where they may have
+	sure    int                     // samples in onCPU
+	samples int                     // in maybe
 }
+
+// spreadOver is how many samples that found a thread on a CPU share the CPU
+// time that it used meanwhile. One alone is not right for a thread that works
+// in short bursts; many mix times at which the thread got less of a CPU, for
+// which it also waits, with others.
+const (
+	spreadOver = 16
+	enoughSure = 4 // of them, to leave out those that are not
+)
 
 // open opens an account for a thread with these labels. It stands at
 // [startup].
 func (l *ledger) open(labels []profile.Label) *account {
 	a := &account{
 		labels: labels, ledger: l, window: l.window,
-		wall: map[place]time.Duration{}, onCPU: map[place]time.Duration{},
+		wall: map[place]time.Duration{}, cpu: map[place]time.Duration{},
+		onCPU: map[place]time.Duration{}, maybe: map[place]time.Duration{},
 	}
 	a.atSpecial(frameStartup)
 	l.accounts = append(l.accounts, a)
@@ -116,10 +130,60 @@ func (a *account) move(to place) {
 func (a *account) spend(wall time.Duration) { a.pending += wall }
 
 // charge adds CPU time, to be spread over where the thread was seen on a CPU.
-func (a *account) charge(cpu time.Duration) { a.cpu += cpu }
+func (a *account) charge(cpu time.Duration) { a.held += cpu }
 
 // seen says that a sample of that weight found the thread on a CPU.
-func (a *account) seen(weight time.Duration) { a.onCPU[a.now] += max(weight, 1) }
+func (a *account) seen(weight time.Duration, c certainty) {
+	if c == not {
+		return
+	}
+	weight = max(weight, 1)
+	a.maybe[a.now] += weight
+	a.samples++
+	if c == surely {
+		a.onCPU[a.now] += weight
+		a.sure++
+	}
+	if a.samples >= spreadOver {
+		a.spread()
+	}
+}
+
+// spread books the CPU time that is held in proportion to the weights: what the
+// kernel says that the thread used, to the nanosecond. Without any it stays
+// held.
+func (a *account) spread() {
+	weights := a.onCPU
+	if a.sure < min(enoughSure, a.samples) {
+		weights = a.maybe
+	}
+	if len(weights) == 0 {
+		weights = maps.Clone(a.cpu) // where it was seen before
+	}
+	if len(weights) == 0 || a.held == 0 {
+		return
+	}
+	var total, before, booked time.Duration
+	for _, weight := range weights {
+		total += weight
+	}
+	shares := map[place]time.Duration{}
+	for _, at := range sorted(weights) {
+		before += weights[at]
+		upTo := a.held
+		if before < total {
+			upTo = time.Duration(float64(a.held) * (float64(before) / float64(total)))
+		}
+		shares[at] = upTo - booked
+		booked = upTo
+	}
+	for at, share := range shares {
+		a.cpu[at] += share
+	}
+	a.held, a.samples, a.sure = 0, 0, 0
+	clear(a.onCPU)
+	clear(a.maybe)
+}
 
 // renew brings an account of an earlier window into this one.
 func (a *account) renew() {
@@ -147,27 +211,16 @@ func (a *account) settle() {
 	if a.startup > 0 {
 		b.Add(a.ledger.special(frameStartup), 0, label, int64(a.startup), 0)
 	}
-	if a.cpu > 0 && len(a.onCPU) == 0 {
-		b.Add(a.ledger.special(frameNotObserved), 0, label, int64(a.cpu), 0)
+	if a.spread(); a.held > 0 {
+		b.Add(a.ledger.special(frameNotObserved), 0, label, int64(a.held), 0)
 	}
-	// What the kernel says that the thread used is what is booked, to the
-	// nanosecond.
-	var total, before, booked time.Duration
-	for _, weight := range a.onCPU {
-		total += weight
+	for _, at := range sorted(a.cpu) {
+		b.Add(at.stack, at.link, label, int64(a.cpu[at]), 0)
 	}
-	for _, at := range sorted(a.onCPU) {
-		before += a.onCPU[at]
-		upTo := a.cpu
-		if before < total {
-			upTo = time.Duration(float64(a.cpu) * (float64(before) / float64(total)))
-		}
-		b.Add(at.stack, at.link, label, int64(upTo-booked), 0)
-		booked = upTo
+	a.held, a.samples, a.sure, a.startup = 0, 0, 0, 0
+	for _, m := range []map[place]time.Duration{a.wall, a.cpu, a.onCPU, a.maybe} {
+		clear(m)
 	}
-	a.cpu, a.startup = 0, 0
-	clear(a.wall)
-	clear(a.onCPU)
 }
 
 // sorted returns the places in a fixed order.

@@ -68,12 +68,12 @@ func TestCPUGoesToWhereItWasSeen(t *testing.T) {
 	a := l.open(named("main"))
 	a.spend(5)
 	a.at(stack(work), span)
-	a.seen(30)
+	a.seen(30, surely)
 	a.spend(30)
 	a.at(stack(sleep), profile.Link{})
 	a.spend(60) // asleep: not seen
 	a.at(stack(sleep), span)
-	a.seen(10)
+	a.seen(10, surely)
 	a.charge(21)
 	check(t, l.end(),
 		booked{"[startup]", "main", profile.SpanID{}, 0, 5},
@@ -97,11 +97,58 @@ func TestCPUThatNothingSaw(t *testing.T) {
 	)
 }
 
+// Samples that may have found the thread waiting count only where there are few
+// better ones.
+func TestDoubtfulSamples(t *testing.T) {
+	for _, tt := range []struct {
+		sure int
+		want []booked
+	}{
+		{enoughSure - 1, []booked{{Top: "work", CPU: 60}, {Top: "sleep", CPU: 30}}},
+		{enoughSure, []booked{{Top: "sleep", CPU: 90}}},
+	} {
+		l := newLedger(10*time.Millisecond, 100)
+		a := l.open(nil)
+		a.at(stack(work), profile.Link{})
+		for range 2 * tt.sure {
+			a.seen(1, perhaps)
+		}
+		a.seen(1, not)
+		a.at(stack(sleep), profile.Link{})
+		for range tt.sure {
+			a.seen(1, surely)
+		}
+		a.charge(90)
+		check(t, l.end(), tt.want...)
+	}
+}
+
+// A thread that moved on must not share its CPU time with where it was long
+// ago.
+func TestCPUStaysInItsTime(t *testing.T) {
+	l := newLedger(10*time.Millisecond, 100)
+	a := l.open(nil)
+	for _, phase := range []struct {
+		code *cpython.Code
+		cpu  time.Duration
+	}{{work, 10}, {sleep, 2}} {
+		for range spreadOver {
+			a.charge(phase.cpu)
+			a.at(stack(phase.code), profile.Link{})
+			a.seen(1, surely)
+		}
+	}
+	check(t, l.end(),
+		booked{Top: "work", CPU: 10 * spreadOver},
+		booked{Top: "sleep", CPU: 2 * spreadOver},
+	)
+}
+
 func TestWindowsAreSeparate(t *testing.T) {
 	l := newLedger(10*time.Millisecond, 100)
 	a := l.open(named("before"))
 	a.at(stack(work), span)
-	a.seen(1)
+	a.seen(1, surely)
 	a.charge(3)
 	a.spend(5)
 	a.labels = named("after") // the name at the end counts
@@ -126,7 +173,7 @@ func TestThreadsAreSeparate(t *testing.T) {
 	for _, name := range []string{"a", "b"} {
 		account := l.open(named(name))
 		account.at(stack(work), profile.Link{})
-		account.seen(1)
+		account.seen(1, surely)
 		account.charge(10)
 	}
 	check(t, l.end(), booked{"work", "a", profile.SpanID{}, 10, 0}, booked{"work", "b", profile.SpanID{}, 10, 0})
@@ -170,7 +217,7 @@ func TestSpreadingLosesNothing(t *testing.T) {
 		for i := range places {
 			code := &cpython.Code{Function: string(rune(0x4e00 + i))}
 			a.at(stack(code), profile.Link{})
-			a.seen(time.Duration(i*i + 1))
+			a.seen(time.Duration(i*i+1), surely)
 		}
 		const cpu = 1_000_000_007
 		a.charge(cpu)

@@ -137,6 +137,7 @@ func (s *sampler) visit(t *thread, now time.Time, weight time.Duration) error {
 		}
 		return nil
 	}
+	contended := usage.Wait-t.usage.Wait > weight/contention
 	s.charge(t, usage)
 	t.ran = now
 	state, err := t.task.State()
@@ -151,9 +152,7 @@ func (s *sampler) visit(t *thread, now time.Time, weight time.Duration) error {
 		t.fresh = false
 	}
 	t.asleep = state != proc.Running
-	if t.onCPU(state) {
-		t.account.seen(weight)
-	}
+	t.account.seen(weight, t.onCPU(state, contended))
 	return nil
 }
 

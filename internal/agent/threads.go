@@ -25,12 +25,23 @@ type thread struct {
 	slept   map[cpython.Frame]bool // top frames in which it was found asleep
 }
 
-// onCPU reports whether the sample just taken found the thread using a CPU.
-// Its state alone does not tell: a thread that was woken and waits for a CPU is
-// Running too, and our own tick often takes that CPU. Holding the GIL tells,
-// and so do the counters, unless we took the CPU. What is left runs C code
-// without the GIL or has just been woken: the latter is where it slept before.
-func (t *thread) onCPU(state proc.State) bool {
+// certainty that a sample found a thread using a CPU.
+type certainty uint8
+
+const (
+	not certainty = iota
+	perhaps
+	surely
+)
+
+// onCPU tells whether the sample just taken found the thread using a CPU. Its
+// state alone does not: a thread that waits for a CPU is Running too. contended
+// says that it has had to wait since its last sample.
+//
+// The counters do, unless our own tick took that CPU from it. Without the GIL,
+// a thread runs C code or has just been woken: the latter is where it slept
+// before.
+func (t *thread) onCPU(state proc.State, contended bool) certainty {
 	var top cpython.Frame
 	if len(t.python.Frames) > 0 {
 		top = t.python.Frames[0]
@@ -40,14 +51,25 @@ func (t *thread) onCPU(state proc.State) bool {
 			clear(t.slept)
 		}
 		t.slept[top] = true
-		return false
+		return not
 	}
-	if t.python.GIL || !t.slept[top] {
-		return true
+	woken := !t.python.GIL && t.slept[top]
+	if !woken && !contended {
+		return surely
 	}
 	on, err := t.task.OnCPU()
-	return err == nil && on
+	switch {
+	case err == nil && on:
+		return surely
+	case woken:
+		return not
+	}
+	return perhaps
 }
+
+// contention is how much of its time a thread may wait for a CPU without its
+// state being doubted: our own ticks take as much.
+const contention = 50 // one part in
 
 // maxSlept bounds what is remembered of one thread.
 const maxSlept = 1000

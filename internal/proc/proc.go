@@ -28,7 +28,8 @@ type Range struct {
 
 // Usage is what the scheduler has counted for one thread.
 type Usage struct {
-	CPU time.Duration // on a CPU; lags behind by up to a scheduler tick while the thread runs
+	CPU  time.Duration // on a CPU; lags behind by up to a scheduler tick while the thread runs
+	Wait time.Duration // for a CPU, up to when it last got one
 	// Switches counts how often the thread was put on a CPU. Unlike CPU it is
 	// up to date at once.
 	Switches uint64

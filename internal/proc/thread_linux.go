@@ -85,9 +85,9 @@ func (t *Thread) Usage() (Usage, error) {
 		return Usage{}, err
 	}
 	ns, rest := leadingNumber(text)
-	_, rest = leadingNumber(rest)
+	wait, rest := leadingNumber(rest)
 	switches, _ := leadingNumber(rest)
-	return Usage{CPU: time.Duration(ns), Switches: switches}, nil
+	return Usage{time.Duration(ns), time.Duration(wait), switches}, nil
 }
 
 // State reads the thread's state: [ErrGone] once it has ended.
