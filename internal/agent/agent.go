@@ -224,6 +224,10 @@ func (a *agent) run(process *proc.Process, memory *proc.Memory, program program,
 		program.version = image.Version
 		reader, err = cpython.NewReader(memory, image)
 	}
+	var alarm *proc.Alarm
+	if err == nil {
+		alarm, err = process.NewAlarm()
+	}
 	if err != nil {
 		process.Close()
 		if !errors.Is(err, proc.ErrGone) && !errors.Is(err, cpython.ErrNotPython) {
@@ -234,7 +238,7 @@ func (a *agent) run(process *proc.Process, memory *proc.Memory, program program,
 	start := a.displace(process.PID)
 	ledger := newLedger(a.in.Config.SampleInterval, a.in.Config.MaxFrames)
 	t := &target{
-		cfg: a.in.Config, log: a.in.Log, process: process, ring: ring, program: program,
+		cfg: a.in.Config, log: a.in.Log, process: process, alarm: alarm, ring: ring, program: program,
 		sampler: newSampler(process, reader, ledger, a.in.Config.IncludeTraceContext, start),
 		deliver: a.outlet.put,
 		flush:   make(chan chan struct{}), stop: make(chan struct{}), done: make(chan struct{}),

@@ -61,8 +61,9 @@ type account struct {
 	pending time.Duration           // wall at now
 	wall    map[place]time.Duration // but for what is pending
 	startup time.Duration           // CPU before the first sample
-	cpu     map[place]time.Duration // but for what is held
-	held    time.Duration           // CPU, to be spread over one of the following
+	cpu     map[place]time.Duration // but for what follows
+	held    time.Duration           // CPU since a sample found the thread on a CPU
+	shared  time.Duration           // CPU before that, to be spread over one of the following
 	onCPU   map[place]time.Duration // where samples found the thread on a CPU, with their weights
 	maybe   map[place]time.Duration // the same, and where they may have
 	sure    int                     // samples in onCPU
@@ -70,9 +71,9 @@ type account struct {
 }
 
 // spreadOver is how many samples that found a thread on a CPU share the CPU
-// time that it used meanwhile. One alone is not right for a thread that works
-// in short bursts; many mix times at which the thread got less of a CPU, for
-// which it also waits, with others.
+// time that it used meanwhile. A single one says little about a thread that
+// works in short bursts and sleeps in between; a whole window would mix what
+// lies far apart.
 const (
 	spreadOver = 16
 	enoughSure = 4 // of them, to leave out those that are not
@@ -132,12 +133,14 @@ func (a *account) spend(wall time.Duration) { a.pending += wall }
 // charge adds CPU time, to be spread over where the thread was seen on a CPU.
 func (a *account) charge(cpu time.Duration) { a.held += cpu }
 
-// seen says that a sample of that weight found the thread on a CPU.
-func (a *account) seen(weight time.Duration, c certainty) {
+// seen says that a sample found the thread on a CPU, of which it had used so
+// much since the sample before.
+func (a *account) seen(used time.Duration, c certainty) {
 	if c == not {
 		return
 	}
-	weight = max(weight, 1)
+	a.shared, a.held = a.shared+a.held, 0
+	weight := max(used, 1)
 	a.maybe[a.now] += weight
 	a.samples++
 	if c == surely {
@@ -149,19 +152,12 @@ func (a *account) seen(weight time.Duration, c certainty) {
 	}
 }
 
-// spread books the CPU time that is held in proportion to the weights: what the
-// kernel says that the thread used, to the nanosecond. Without any it stays
-// held.
+// spread books the CPU time that is shared in proportion to the weights: what
+// the kernel says that the thread used, to the nanosecond.
 func (a *account) spread() {
 	weights := a.onCPU
 	if a.sure < min(enoughSure, a.samples) {
 		weights = a.maybe
-	}
-	if len(weights) == 0 {
-		weights = maps.Clone(a.cpu) // where it was seen before
-	}
-	if len(weights) == 0 || a.held == 0 {
-		return
 	}
 	var total, before, booked time.Duration
 	for _, weight := range weights {
@@ -170,9 +166,9 @@ func (a *account) spread() {
 	shares := map[place]time.Duration{}
 	for _, at := range sorted(weights) {
 		before += weights[at]
-		upTo := a.held
+		upTo := a.shared
 		if before < total {
-			upTo = time.Duration(float64(a.held) * (float64(before) / float64(total)))
+			upTo = time.Duration(float64(a.shared) * (float64(before) / float64(total)))
 		}
 		shares[at] = upTo - booked
 		booked = upTo
@@ -180,7 +176,7 @@ func (a *account) spread() {
 	for at, share := range shares {
 		a.cpu[at] += share
 	}
-	a.held, a.samples, a.sure = 0, 0, 0
+	a.shared, a.samples, a.sure = 0, 0, 0
 	clear(a.onCPU)
 	clear(a.maybe)
 }
@@ -199,8 +195,9 @@ func (a *account) renew() {
 	}
 }
 
-// settle hands everything to the builder.
-func (a *account) settle() {
+// settle hands everything to the builder, but for CPU time of which a later
+// window may still see where it was used. final says that there is none.
+func (a *account) settle(final bool) {
 	a.renew()
 	a.move(a.now)
 	b := a.ledger.builder
@@ -211,13 +208,15 @@ func (a *account) settle() {
 	if a.startup > 0 {
 		b.Add(a.ledger.special(frameStartup), 0, label, int64(a.startup), 0)
 	}
-	if a.spread(); a.held > 0 {
+	a.spread()
+	if final && a.held > 0 {
 		b.Add(a.ledger.special(frameNotObserved), 0, label, int64(a.held), 0)
+		a.held = 0
 	}
 	for _, at := range sorted(a.cpu) {
 		b.Add(at.stack, at.link, label, int64(a.cpu[at]), 0)
 	}
-	a.held, a.samples, a.sure, a.startup = 0, 0, 0, 0
+	a.startup = 0
 	for _, m := range []map[place]time.Duration{a.wall, a.cpu, a.onCPU, a.maybe} {
 		clear(m)
 	}
@@ -232,7 +231,7 @@ func sorted(at map[place]time.Duration) []place {
 
 // close settles the account of a thread that has ended.
 func (l *ledger) close(a *account) {
-	a.settle()
+	a.settle(true)
 	if i := slices.Index(l.accounts, a); i >= 0 {
 		l.accounts = slices.Delete(l.accounts, i, i+1)
 	}
@@ -246,9 +245,10 @@ func (l *ledger) extra(f profile.Frame, cpu time.Duration) {
 }
 
 // end closes the window and returns what was booked in it, nil if nothing was.
-func (l *ledger) end() *profile.Profile {
+// final says that it is the last one.
+func (l *ledger) end(final bool) *profile.Profile {
 	for _, a := range l.accounts {
-		a.settle()
+		a.settle(final)
 	}
 	var p *profile.Profile
 	if l.builder.Len() > 0 {

@@ -73,9 +73,9 @@ func TestCPUGoesToWhereItWasSeen(t *testing.T) {
 	a.at(stack(sleep), profile.Link{})
 	a.spend(60) // asleep: not seen
 	a.at(stack(sleep), span)
-	a.seen(10, surely)
 	a.charge(21)
-	check(t, l.end(),
+	a.seen(10, surely)
+	check(t, l.end(true),
 		booked{"[startup]", "main", profile.SpanID{}, 0, 5},
 		booked{"work", "main", span.Span, 15, 30},
 		booked{"sleep", "main", profile.SpanID{}, 0, 60},
@@ -90,7 +90,7 @@ func TestCPUThatNothingSaw(t *testing.T) {
 	a.at(stack(work), span)
 	a.charge(7)
 	l.extra(frameNative, 2)
-	check(t, l.end(),
+	check(t, l.end(true),
 		booked{"[native thread]", "", profile.SpanID{}, 2, 0},
 		booked{"[startup]", "main", profile.SpanID{}, 4, 0},
 		booked{"[cpu not observed]", "main", profile.SpanID{}, 7, 0},
@@ -115,11 +115,11 @@ func TestDoubtfulSamples(t *testing.T) {
 		}
 		a.seen(1, not)
 		a.at(stack(sleep), profile.Link{})
+		a.charge(90)
 		for range tt.sure {
 			a.seen(1, surely)
 		}
-		a.charge(90)
-		check(t, l.end(), tt.want...)
+		check(t, l.end(true), tt.want...)
 	}
 }
 
@@ -138,7 +138,7 @@ func TestCPUStaysInItsTime(t *testing.T) {
 			a.seen(1, surely)
 		}
 	}
-	check(t, l.end(),
+	check(t, l.end(true),
 		booked{Top: "work", CPU: 10 * spreadOver},
 		booked{Top: "sleep", CPU: 2 * spreadOver},
 	)
@@ -148,22 +148,30 @@ func TestWindowsAreSeparate(t *testing.T) {
 	l := newLedger(10*time.Millisecond, 100)
 	a := l.open(named("before"))
 	a.at(stack(work), span)
-	a.seen(1, surely)
 	a.charge(3)
+	a.seen(1, surely)
+	a.charge(4) // seen by no sample, yet
 	a.spend(5)
 	a.labels = named("after") // the name at the end counts
-	check(t, l.end(), booked{"work", "after", span.Span, 3, 5})
+	check(t, l.end(false), booked{"work", "after", span.Span, 3, 5})
 
 	a.spend(7) // still there, without a sample
-	check(t, l.end(), booked{"work", "after", span.Span, 0, 7})
-	if p := l.end(); p != nil {
+	check(t, l.end(false), booked{"work", "after", span.Span, 0, 7})
+
+	a.seen(1, surely)
+	a.charge(6)
+	check(t, l.end(true),
+		booked{"[cpu not observed]", "after", profile.SpanID{}, 6, 0},
+		booked{"work", "after", span.Span, 4, 0},
+	)
+	if p := l.end(true); p != nil {
 		t.Errorf("an empty window is %v", p)
 	}
 
 	a.spend(2)
 	l.close(a)
-	check(t, l.end(), booked{"work", "after", span.Span, 0, 2})
-	if p := l.end(); p != nil {
+	check(t, l.end(true), booked{"work", "after", span.Span, 0, 2})
+	if p := l.end(true); p != nil {
 		t.Errorf("a closed account has %v", p)
 	}
 }
@@ -173,10 +181,10 @@ func TestThreadsAreSeparate(t *testing.T) {
 	for _, name := range []string{"a", "b"} {
 		account := l.open(named(name))
 		account.at(stack(work), profile.Link{})
-		account.seen(1, surely)
 		account.charge(10)
+		account.seen(1, surely)
 	}
-	check(t, l.end(), booked{"work", "a", profile.SpanID{}, 10, 0}, booked{"work", "b", profile.SpanID{}, 10, 0})
+	check(t, l.end(true), booked{"work", "a", profile.SpanID{}, 10, 0}, booked{"work", "b", profile.SpanID{}, 10, 0})
 }
 
 func TestNoPythonFrames(t *testing.T) {
@@ -186,7 +194,7 @@ func TestNoPythonFrames(t *testing.T) {
 	a.spend(3)
 	a.unlink()
 	a.spend(2)
-	check(t, l.end(), booked{"[native thread]", "main", profile.SpanID{}, 0, 5})
+	check(t, l.end(true), booked{"[native thread]", "main", profile.SpanID{}, 0, 5})
 }
 
 func TestDeepStacksLoseTheirMiddle(t *testing.T) {
@@ -198,7 +206,7 @@ func TestDeepStacksLoseTheirMiddle(t *testing.T) {
 	a := l.open(nil)
 	a.at(stack(codes...), profile.Link{})
 	a.spend(1)
-	p := l.end()
+	p := l.end(true)
 	var names []string
 	for _, f := range p.Stacks[p.Samples[0].Stack] {
 		names = append(names, p.Frames[f].Function)
@@ -218,10 +226,10 @@ func TestSpreadingLosesNothing(t *testing.T) {
 			code := &cpython.Code{Function: string(rune(0x4e00 + i))}
 			a.at(stack(code), profile.Link{})
 			a.seen(time.Duration(i*i+1), surely)
+			a.charge(1_000_003)
 		}
-		const cpu = 1_000_000_007
-		a.charge(cpu)
-		p := l.end()
+		cpu := int64(places) * 1_000_003
+		p := l.end(true)
 		if sum, _ := p.Total("cpu"); sum != cpu {
 			t.Errorf("%d places share %d ns, want %d", places, sum, cpu)
 		}

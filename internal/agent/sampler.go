@@ -77,7 +77,7 @@ func newSampler(process *proc.Process, reader *cpython.Reader, ledger *ledger, l
 // tick samples what has run since the last one. It fails with proc.ErrGone
 // when the process has ended, or runs another program.
 func (s *sampler) tick(now time.Time) error {
-	weight := now.Sub(s.last)
+	tick := now.Sub(s.last)
 	s.last = now
 	if s.process.PID > 0 {
 		clock, err := s.process.CPU()
@@ -89,11 +89,11 @@ func (s *sampler) tick(now time.Time) error {
 		}
 		s.clock = clock
 	}
-	if err := s.list(now, weight); err != nil {
+	if err := s.list(now, tick); err != nil {
 		return err
 	}
 	for _, t := range s.threads {
-		if err := s.visit(t, now, weight); errors.Is(err, proc.ErrGone) || errors.Is(err, cpython.ErrThreadGone) {
+		if err := s.visit(t, now, tick); errors.Is(err, proc.ErrGone) || errors.Is(err, cpython.ErrThreadGone) {
 			s.listed = time.Time{} // the thread has ended
 		} else if err != nil {
 			return err
@@ -120,7 +120,7 @@ func (s *sampler) warm(now time.Time) bool {
 
 // visit samples one thread if it has run. The time since the last visit is
 // booked where the thread was found then.
-func (s *sampler) visit(t *thread, now time.Time, weight time.Duration) error {
+func (s *sampler) visit(t *thread, now time.Time, tick time.Duration) error {
 	if !t.fresh {
 		t.spend(now)
 	}
@@ -137,8 +137,8 @@ func (s *sampler) visit(t *thread, now time.Time, weight time.Duration) error {
 		}
 		return nil
 	}
-	contended := usage.Wait-t.usage.Wait > weight/contention
-	s.charge(t, usage)
+	contended := usage.Wait-t.usage.Wait > tick/contention
+	used := s.charge(t, usage)
 	t.ran = now
 	state, err := t.task.State()
 	if err != nil {
@@ -152,16 +152,18 @@ func (s *sampler) visit(t *thread, now time.Time, weight time.Duration) error {
 		t.fresh = false
 	}
 	t.asleep = state != proc.Running
-	t.account.seen(weight, t.onCPU(state, contended))
+	t.account.seen(used, t.onCPU(state, contended))
 	return nil
 }
 
-// charge books the CPU time that the kernel says the thread used.
-func (s *sampler) charge(t *thread, usage proc.Usage) {
-	used := usage.CPU - t.usage.CPU
+// charge books the CPU time that the kernel says the thread used since the last
+// call, and returns it.
+func (s *sampler) charge(t *thread, usage proc.Usage) (used time.Duration) {
+	used = usage.CPU - t.usage.CPU
 	t.usage = usage
 	t.account.charge(used)
 	s.charged += used
+	return used
 }
 
 // sample reads stack and span of a thread and moves its account there.
@@ -225,7 +227,7 @@ func (s *sampler) window(now time.Time, final bool) *profile.Profile {
 		}
 	}
 	s.bookRest(final)
-	p := s.ledger.end()
+	p := s.ledger.end(final)
 	clear(s.named)
 	return p
 }

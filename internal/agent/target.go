@@ -20,7 +20,7 @@ type target struct {
 	cfg     *config.Config
 	log     *slog.Logger
 	process *proc.Process
-	memory  *proc.Memory
+	alarm   *proc.Alarm
 	sampler *sampler
 	ring    *shim.Ring // nil: no shim, or none to be had
 	deliver func(*profile.Profile)
@@ -55,12 +55,11 @@ func (t *target) run() {
 	defer close(t.done)
 	defer t.process.Close()
 	defer t.sampler.close()
-	release := proc.Punctual()
-	defer release()
+	defer t.alarm.Close()
 	t.begin = time.Now()
 	next := t.begin
 	for {
-		ended := t.process.WaitFor(time.Until(next))
+		ended := t.alarm.Wait(time.Until(next))
 		select {
 		case <-t.stop:
 			t.window(time.Now(), false)

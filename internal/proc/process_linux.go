@@ -2,10 +2,8 @@ package proc
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"strconv"
 	"time"
 
@@ -61,23 +59,6 @@ func (p *Process) Gone() bool {
 	fds := []unix.PollFd{{Fd: int32(p.pidfd.Fd()), Events: unix.POLLIN}}
 	n, err := unix.Poll(fds, 0)
 	return err == nil && n > 0
-}
-
-// WaitFor sleeps until the process ends, at most d. It reports whether the
-// process has ended.
-func (p *Process) WaitFor(d time.Duration) bool {
-	if p.pidfd == nil {
-		time.Sleep(d)
-		return p.Gone()
-	}
-	fds := []unix.PollFd{{Fd: int32(p.pidfd.Fd()), Events: unix.POLLIN}}
-	for deadline := time.Now().Add(d); ; {
-		left := unix.NsecToTimespec(max(0, int64(time.Until(deadline))))
-		n, err := unix.Ppoll(fds, &left, nil)
-		if !errors.Is(err, unix.EINTR) {
-			return err == nil && n > 0
-		}
-	}
 }
 
 // CPU returns the CPU time of all threads that the process has or had, up to
@@ -191,14 +172,4 @@ func SinceBoot() time.Duration {
 		return 0
 	}
 	return time.Duration(ts.Nano())
-}
-
-// Punctual ties the calling goroutine to a thread whose timers the kernel does
-// not delay to fire them together with others: those of the process that is
-// watched, for one, which would make its wake-ups look frequent. The caller
-// calls release from the same goroutine.
-func Punctual() (release func()) {
-	runtime.LockOSThread()
-	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) // it is only less even without
-	return runtime.UnlockOSThread
 }

@@ -22,7 +22,7 @@ tracer = trace.get_tracer("t")
 func TestPlainScript(t *testing.T) {
 	python := testPython(t)
 	a := startAgent(t)
-	out := a.run(python, "-c", "import sys; print('spanflame' in sys.modules, 'sitecustomize' in sys.modules, [p for p in sys.path if 'spanflame' in p])")
+	out := a.run(python, "-c", "import sys; print('spanflame' in sys.modules, 'sitecustomize' in sys.modules, [p for p in sys.path if '/shim-' in p])")
 	if out != "True False []\n" {
 		t.Errorf("the application sees %q", out)
 	}

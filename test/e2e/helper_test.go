@@ -123,7 +123,7 @@ func example() *maker {
 }
 
 func allChecks(p *prof, tr *truth, shape []string) []string {
-	return slices.Concat(shape, checkTotals(p, tr), checkThreads(p, tr), checkSpans(p, tr), checkSpanCPU(p, tr, 0.1, 0),
+	return slices.Concat(shape, checkTotals(p, tr), checkThreads(p, tr), checkSpans(p, tr), checkSpanCPU(p, tr, 0.1, 0), checkWorkersLinked(p, tr),
 		checkLinks(p, tr), checkEdges(p, tr), checkSelf(p, tr, "work_a", 0.01),
 		checkShare(p, tr, "work_a", in("work_a"), 600e6, 0.03),
 		checkLines(p, "work_a", functionTruth{CPU: 600e6, First: 3, Line: 5}, 0.9))

@@ -21,6 +21,7 @@ func TestTwentyTasks(t *testing.T) {
 			report(t, checkTotals(p, tr))
 			report(t, checkSpans(p, tr))
 			report(t, checkSpanCPU(p, tr, 0.1, 0))
+			report(t, checkWorkersLinked(p, tr))
 		})
 	}
 }
@@ -43,6 +44,7 @@ func TestInterleavedTasks(t *testing.T) {
 			report(t, checkSpans(p, tr))
 			// 16 bursts at 10 ms: a deviation of 7 %. This is about wrong spans, not shares.
 			report(t, checkSpanCPU(p, tr, 0.35, 0))
+			report(t, checkWorkersLinked(p, tr))
 		})
 	}
 }
@@ -56,6 +58,7 @@ func TestFastSwitching(t *testing.T) {
 			report(t, checkSpans(p, tr))
 			// At most 1.8 s in 10 ms of CPU a span: some 500 draws, 4 deviations are 18 %.
 			report(t, checkSpanCPU(p, tr, 0.25, 0))
+			report(t, checkWorkersLinked(p, tr))
 		})
 	}
 }
@@ -66,6 +69,7 @@ func TestSpanThreads(t *testing.T) {
 	report(t, checkThreads(p, tr))
 	report(t, checkSpans(p, tr))
 	report(t, checkSpanCPU(p, tr, 0.1, tick))
+	report(t, checkWorkersLinked(p, tr))
 }
 
 func TestGreenlets(t *testing.T) {
@@ -73,6 +77,7 @@ func TestGreenlets(t *testing.T) {
 	report(t, checkSpans(p, tr))
 	// The least are 15 bursts of 12 ms: a deviation of 2.6 %.
 	report(t, checkSpanCPU(p, tr, 0.1, 2e6))
+	report(t, checkWorkersLinked(p, tr))
 }
 
 // What the program itself asked OpenTelemetry is what its samples say: C03,
@@ -162,6 +167,7 @@ func TestSpanProcesses(t *testing.T) {
 		report(t, checkLinks(p, tr))
 		report(t, checkSpans(p, tr))
 		report(t, checkSpanCPU(p, tr, 0.1, 4e6))
+		report(t, checkWorkersLinked(p, tr))
 	}
 }
 
@@ -185,6 +191,7 @@ func TestInstrument(t *testing.T) {
 			report(t, checkLinks(p, tr))
 			report(t, checkSpans(p, tr))
 			report(t, checkSpanCPU(p, tr, 0.15, tick))
+			report(t, checkWorkersLinked(p, tr))
 			report(t, checkAttributes(tr))
 		})
 	}
