@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // Image is a program or library that a process has mapped, with the addresses
@@ -23,12 +24,18 @@ type Image struct {
 // ErrNoSymbol means that an image does not export a symbol.
 var ErrNoSymbol = errors.New("no such symbol")
 
-const pageMask = 0xfff
+const (
+	pageMask = 0xfff
+	deleted  = " (deleted)" // what /proc adds to a path
+	// maxSymbols bounds what is read of a file, whose sections may lie about it:
+	// files can be larger than what they take on disk.
+	maxSymbols = 256 << 20
+)
 
 // OpenImage reads the dynamic symbols of the file behind a mapping of the
 // process; of its static symbols only where there are no dynamic ones.
 func (p *Process) OpenImage(m Mapping) (*Image, error) {
-	f, err := p.openMapped(m.Path)
+	f, err := p.openMapped(m)
 	if err != nil {
 		return nil, err
 	}
@@ -40,18 +47,23 @@ func (p *Process) OpenImage(m Mapping) (*Image, error) {
 	return image, nil
 }
 
-// openMapped opens a file as the process sees it: through its root where we
-// may, else by the same path, else by the magic link of its executable.
-func (p *Process) openMapped(path string) (*os.File, error) {
-	path = strings.TrimSuffix(path, " (deleted)")
+// openMapped opens a file as the process sees it: its executable by the magic
+// link, others through the process's root where we may, else by the same path.
+// What was deleted is had by the kernel's own links only: another version may
+// have taken its path since.
+func (p *Process) openMapped(m Mapping) (*os.File, error) {
 	own := fmt.Sprintf("/proc/%d", p.PID)
-	candidates := []string{filepath.Join(own, "root", path), path}
-	if exe, err := p.Link("exe"); err == nil && strings.TrimSuffix(exe, " (deleted)") == path {
+	candidates := []string{fmt.Sprintf("%s/map_files/%x-%x", own, m.Start, m.End)}
+	if !strings.HasSuffix(m.Path, deleted) {
+		candidates = append([]string{filepath.Join(own, "root", m.Path), m.Path}, candidates...)
+	}
+	if exe, err := p.Link("exe"); err == nil && exe == m.Path {
 		candidates = append([]string{own + "/exe"}, candidates...)
 	}
 	var errs []error
 	for _, name := range candidates {
-		f, err := os.Open(name)
+		// A path may lead to a pipe by now, on which opening would wait.
+		f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 		if err == nil {
 			if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
 				return f, nil
@@ -73,6 +85,12 @@ func readImage(f *os.File, m Mapping) (*Image, error) {
 			return err
 		}
 		image.file = file
+		for _, s := range file.Sections {
+			symbols := s.Type == elf.SHT_DYNSYM || s.Type == elf.SHT_SYMTAB || s.Type == elf.SHT_STRTAB
+			if symbols && (s.Size > maxSymbols || s.Flags&elf.SHF_COMPRESSED != 0) {
+				return fmt.Errorf("section %s of %d bytes", s.Name, s.Size)
+			}
+		}
 		symbols, err := file.DynamicSymbols()
 		if err != nil && !errors.Is(err, elf.ErrNoSymbols) {
 			return err

@@ -110,14 +110,16 @@ func (m *Memory) readVector(ranges []Range) (int, error) {
 	if want == 0 {
 		return len(ranges), nil
 	}
-	n, err := unix.ProcessVMReadv(m.pid, m.local, m.remote, 0)
-	if err != nil {
-		return 0, err
-	}
-	if n == want {
-		return len(ranges), nil
-	}
 	done := 0
+	n, err := unix.ProcessVMReadv(m.pid, m.local, m.remote, 0)
+	switch {
+	case n == want:
+		return len(ranges), nil
+	case err != nil:
+		for ; len(ranges[done].Buf) == 0; done++ {
+		}
+		return done, err
+	}
 	for ; n >= len(ranges[done].Buf); done++ {
 		n -= len(ranges[done].Buf)
 	}
