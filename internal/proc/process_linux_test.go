@@ -156,21 +156,40 @@ func TestStarted(t *testing.T) {
 	}
 }
 
+// TestOnCPU looks from one CPU at what runs on another one: looking takes a CPU
+// away.
 func TestOnCPU(t *testing.T) {
-	share := 0.0
+	if runtime.NumCPU() < 2 {
+		t.Skip("needs two CPUs")
+	}
+	runtime.LockOSThread() // not unlocked: nothing else may run there
+	var cpus, mine, other unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &cpus); err != nil {
+		t.Fatal(err)
+	}
+	for cpu := 0; other.Count() == 0; cpu++ {
+		switch {
+		case cpus.IsSet(cpu) && mine.Count() == 0:
+			mine.Set(cpu)
+		case cpus.IsSet(cpu):
+			other.Set(cpu)
+		}
+	}
+	if err := unix.SchedSetaffinity(0, &mine); err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range []struct {
 		args  []string
 		state State
 		on    bool
 	}{
 		{[]string{"sleep", "100"}, Sleeping, false},
-		// It may have to wait for a CPU; and when the kernel has missed a switch,
-		// it is not seen until it does.
-		{[]string{"sh", "-c", "while :; do :; done"}, Running, true},
-		{[]string{"sh", "-c", "while :; do :; done"}, Running, true},
 		{[]string{"sh", "-c", "while :; do :; done"}, Running, true},
 	} {
 		p, _ := start(t, test.args[0], test.args[1:]...)
+		if err := unix.SchedSetaffinity(p.PID, &other); err != nil {
+			t.Fatal(err)
+		}
 		main, err := p.OpenMain()
 		if err != nil {
 			t.Fatal(err)
@@ -204,15 +223,11 @@ func TestOnCPU(t *testing.T) {
 		if !test.on && (on > 0 || last != first) {
 			t.Errorf("%s: on a CPU %d times of %d, used %v", test.args, on, times, last.CPU-first.CPU)
 		}
-		if test.on && last.CPU-first.CPU < 20*time.Millisecond {
-			t.Errorf("%s used %v", test.args, last.CPU-first.CPU)
+		if test.on && (last.CPU-first.CPU < 20*time.Millisecond || on < times/10) { // it may have to wait
+			t.Errorf("%s: on a CPU %d times of %d, used %v", test.args, on, times, last.CPU-first.CPU)
 		}
-		share = max(share, float64(on)/times)
 		_ = unix.Kill(p.PID, unix.SIGKILL)
 		eventually(t, "its end", func() bool { _, err := main.Usage(); return err != nil || p.Gone() })
-	}
-	if share < 0.3 {
-		t.Errorf("seen on a CPU in at most %v of the samples", share)
 	}
 }
 
