@@ -38,6 +38,7 @@ type target struct {
 	program  program
 	seq      int
 	begin    time.Time // of the window
+	drained  time.Time
 	searched time.Time // for OpenTelemetry, last
 	modules  uint64    // that were loaded then
 }
@@ -80,7 +81,10 @@ func (t *target) run() {
 			t.window(now, errors.Is(err, proc.ErrGone) && t.process.Gone())
 			return
 		}
-		t.drain()
+		if now.Sub(t.drained) >= drainEvery {
+			t.drained = now
+			t.drain()
+		}
 		if now.Sub(t.begin) >= t.cfg.ExportInterval {
 			t.window(now, false)
 		}
@@ -132,6 +136,9 @@ const (
 	searchEvery  = 20 * time.Millisecond
 	searchAnyway = 5 * time.Second
 )
+
+// drainEvery is how often the ring is read: names are all it holds.
+const drainEvery = 100 * time.Millisecond
 
 // drain reads the events of the shim.
 func (t *target) drain() {

@@ -77,9 +77,8 @@ type Reader struct {
 	types map[uint64]*typeInfo
 	edges map[edge]int // evidence for each
 	spans *spanFinder  // nil while OpenTelemetry is not known in the process
-	pace  pace
-	round uint64 // counts comparisons of codes, to have each once in each
-	known int    // about the size of codes and edges
+	round uint64       // counts comparisons of codes, to have each once in each
+	known int          // about the size of codes and edges
 
 	batch  batch // a thread's state, stack and span
 	stamps batch // what proves the code on that stack, while the former is still looked at

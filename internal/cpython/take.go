@@ -3,7 +3,6 @@ package cpython
 import (
 	"bytes"
 	"hash/maphash"
-	"time"
 )
 
 // take is one reading of a thread, and the walk through it. The order in which
@@ -21,7 +20,6 @@ type take struct {
 	vars                      []byte
 	before, after             reading
 	tail                      []byte
-	took                      time.Duration
 
 	cframe, context, chunk, stackTop uint64
 
@@ -82,9 +80,7 @@ func (k *take) read(t *Thread) error {
 	}
 	k.tail = r.batch.want(t.Ref.addr+l.context, 8)
 
-	begin := time.Now()
 	n, err := r.mem.Read(r.batch.ranges)
-	k.took = time.Since(begin)
 	if err != nil {
 		if n >= stack && n < above {
 			t.chunks = t.chunks[:0] // its newest chunk was just given back

@@ -104,10 +104,6 @@ func (t *Thread) try(number int) (done bool, err error) {
 	if !t.expect() {
 		return false, nil
 	}
-	// An interrupted copy is a mix of two moments.
-	if !t.r.pace.steady(k.took, len(t.r.batch.ranges), len(t.r.batch.arena)) && number < maxTries/4 {
-		return false, nil
-	}
 	frames, verdict := k.walk(t)
 	if verdict != between {
 		t.same = 0

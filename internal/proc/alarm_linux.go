@@ -67,25 +67,21 @@ func (a *Alarm) Close() {
 // whether it has. Without a pidfd it never does.
 func (a *Alarm) Wait(d time.Duration) (ended bool) {
 	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(max(1, int64(d)))}
-	if err := unix.TimerfdSettime(a.timer, 0, &spec, nil); err != nil {
+	if err := setTimer(a.timer, &spec); err != nil {
 		time.Sleep(d)
 		return false
 	}
 	_ = a.conn.Read(func(epoll uintptr) bool {
 		var events [2]unix.EpollEvent
-		n, err := unix.EpollWait(int(epoll), events[:], 0)
+		n, err := readyEvents(int(epoll), events[:])
 		if errors.Is(err, unix.EINTR) {
 			return false
 		}
-		for _, e := range events[:max(n, 0)] {
-			if int(e.Fd) == a.pidfd {
-				ended = true
-			} else {
-				var count [8]byte
-				_, _ = unix.Read(a.timer, count[:]) // so that it can fire again
-			}
+		for _, e := range events[:n] {
+			ended = ended || int(e.Fd) == a.pidfd
 		}
-		return n != 0
+		// That the timer has fired is taken back when it is set anew.
+		return n > 0 || err != nil
 	})
 	return ended
 }

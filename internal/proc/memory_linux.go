@@ -54,7 +54,7 @@ func (m *Memory) ReadAt(buf []byte, addr uint64) error {
 		return nil
 	}
 	for {
-		n, err := unix.Pread(m.fd, buf, int64(addr))
+		n, err := pread(m.fd, buf, int64(addr))
 		switch {
 		case errors.Is(err, unix.EINTR):
 			continue
@@ -111,7 +111,7 @@ func (m *Memory) readVector(ranges []Range) (int, error) {
 		return len(ranges), nil
 	}
 	done := 0
-	n, err := unix.ProcessVMReadv(m.pid, m.local, m.remote, 0)
+	n, err := m.vectors(want)
 	switch {
 	case n == want:
 		return len(ranges), nil
@@ -124,6 +124,14 @@ func (m *Memory) readVector(ranges []Range) (int, error) {
 		n -= len(ranges[done].Buf)
 	}
 	return done, unix.EFAULT
+}
+
+func (m *Memory) vectors(total int) (int, error) {
+	const quick = 256 << 10
+	if total > quick {
+		return unix.ProcessVMReadv(m.pid, m.local, m.remote, 0)
+	}
+	return readVectors(m.pid, m.local, m.remote)
 }
 
 // kind gives an error its meaning to callers.

@@ -66,8 +66,8 @@ func (p *Process) Gone() bool {
 func (p *Process) CPU() (time.Duration, error) {
 	// The kernel's dynamic clock of a process: CPUCLOCK_SCHED (2) with the pid's
 	// complement above (include/linux/posix-timers_types.h, Linux 6.8).
-	var ts unix.Timespec
-	if err := unix.ClockGettime(int32(^p.PID<<3|2), &ts); err != nil {
+	ts, err := clock(int32(^p.PID<<3 | 2))
+	if err != nil {
 		return 0, ErrGone // EINVAL for a pid that is not there
 	}
 	return time.Duration(ts.Nano()), nil

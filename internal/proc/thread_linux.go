@@ -67,7 +67,7 @@ func (t *Thread) read(fd int) ([]byte, error) { return readFull(fd, t.buf[:]) }
 
 func readFull(fd int, buf []byte) ([]byte, error) {
 	for {
-		n, err := unix.Pread(fd, buf, 0)
+		n, err := pread(fd, buf, 0)
 		if errors.Is(err, unix.EINTR) {
 			continue
 		}
