@@ -54,7 +54,9 @@ def test_errors_of_the_next_are_what_they_would_be(installed, tmp_path, source):
 def test_other_pythons(installed, name):
     pyenv = pathlib.Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser()
     candidates = [*map(str, pyenv.glob(f"versions/*/bin/{name}")), shutil.which(name)]
-    python = next((p for p in candidates if p and not subprocess.run([p, "-c", ""], capture_output=True).returncode), None)
+    python = next(
+        (p for p in candidates if p and not subprocess.run([p, "-c", ""], capture_output=True).returncode), None
+    )
     if python is None:
         pytest.skip(f"no {name}")
     result = run(python, installed, SPANFLAME_SOCKET="x", SPANFLAME_TOKEN="y")

@@ -7,7 +7,7 @@ from spanflame import wire
 
 @pytest.mark.parametrize(
     "value",
-    [None, True, False, 0, -1, 2**64, 1.5, 1e300, "", "é\u2028\x00\"\\", [], [1, ["a"]], {}, {"a": {"b": [None]}}],
+    [None, True, False, 0, -1, 2**64, 1.5, 1e300, "", 'é\u2028\x00"\\', [], [1, ["a"]], {}, {"a": {"b": [None]}}],
 )
 def test_encode_is_json(value):
     assert json.loads(wire.encode(value)) == value

@@ -67,7 +67,8 @@ def main():
     truth.write(
         functions={"caller": {"cpu": spent["caller"]}},
         edges=[["<module>", "main"], ["main", "inline"], ["main", "loop_empty"], ["loop_empty", "empty"]]
-        + [["main", "caller"]] + [["caller", name] for name in leaves],
+        + [["main", "caller"]]
+        + [["caller", name] for name in leaves],
         shares={name: [once[name] / total, (once[name] + once["empty"]) / total] for name in leaves},
     )
 

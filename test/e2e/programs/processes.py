@@ -34,10 +34,7 @@ def by_fork(jobs):
 
 
 def by_subprocess(jobs):
-    started = [
-        subprocess.Popen([sys.executable, sys.argv[0], "child", name, str(ns)])
-        for name, ns in jobs
-    ]
+    started = [subprocess.Popen([sys.executable, sys.argv[0], "child", name, str(ns)]) for name, ns in jobs]
     for process in started:
         process.wait()
 

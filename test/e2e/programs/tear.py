@@ -122,7 +122,14 @@ def exceptions(end):
             rb(10)
         except ValueError:
             pass
-    return [["exceptions", "ra"], ["ra", "ra"], ["ra", "recover_a"], ["exceptions", "rb"], ["rb", "rb"], ["rb", "recover_b"]]
+    return [
+        ["exceptions", "ra"],
+        ["ra", "ra"],
+        ["ra", "recover_a"],
+        ["exceptions", "rb"],
+        ["rb", "rb"],
+        ["rb", "recover_b"],
+    ]
 
 
 def main():
