@@ -37,6 +37,7 @@ type threadLayout struct {
 	context         uint64
 	cframe          uint64 // pointer to the C frame of the innermost eval loop
 	cframeCurrent   uint64 // in which its current frame is
+	rootCframe      uint64 // the C frame outside of any eval loop
 	chunk, stackTop uint64 // of the data stack
 	size            uint64 // what is read of a thread state
 	chunkPrevious   uint64

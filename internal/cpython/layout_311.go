@@ -18,6 +18,7 @@ var layout311 = layout{
 		context:       224,
 		cframe:        56,
 		cframeCurrent: 8,
+		rootCframe:    336,
 		chunk:         296,
 		stackTop:      304,
 		size:          312,

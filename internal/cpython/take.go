@@ -155,11 +155,10 @@ func (k *take) walk(t *Thread) ([]rawFrame, verdict) {
 	}
 	current := le.Uint64(k.cframeBuf[k.cframe-t.cframes.lo+t.r.layout.thread.cframeCurrent:])
 	if current == 0 {
-		// It runs no Python code; or its C frame is gone, with something else there.
-		if !t.settled(&rawFrame{}) {
-			return nil, between
+		if k.cframe == t.Ref.addr+t.r.layout.thread.rootCframe {
+			return k.frames, whole // it runs no Python code
 		}
-		return k.frames, whole
+		return nil, between // an eval loop begins, or its C frame is gone
 	}
 	result := whole
 	for addr := k.running(t, current); addr != 0; {
