@@ -4,6 +4,7 @@ package cpython
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -64,6 +65,31 @@ func TestParkedStacks(t *testing.T) {
 				}
 				if got := names[ident]; got != cut(want.Name) {
 					t.Errorf("thread name %q, want %q", got, want.Name)
+				}
+			}
+		}
+	})
+}
+
+// TestBareThreads samples threads without Python code, and with a generator at
+// the root.
+func TestBareThreads(t *testing.T) {
+	withPython("bare.py", t, func(t *testing.T, p *python) {
+		var idents []uint64
+		p.read(t, &idents)
+		all := threads(t, p.open(t))
+		for i, want := range [][]string{nil, {"inner", "generator"}} {
+			thread := all[idents[i]]
+			for range 3 {
+				if err := thread.Sample(); err != nil {
+					t.Fatal(err)
+				}
+				var got []string
+				for _, f := range thread.Frames {
+					got = append(got, f.Code.Function)
+				}
+				if !slices.Equal(got, want) || thread.Torn || !thread.Proven {
+					t.Errorf("stack %v, want %v; torn %t, proven %t", got, want, thread.Torn, thread.Proven)
 				}
 			}
 		}

@@ -181,7 +181,7 @@ func (k *take) walk(t *Thread) ([]rawFrame, verdict) {
 		t.gens = append(t.gens[:0], k.gens...)
 		return nil, missing
 	}
-	if root := &k.frames[len(k.frames)-1]; !k.truncated && !t.atBase(root) {
+	if !k.truncated && !k.atBase(t) {
 		return nil, torn
 	}
 	if top := &k.frames[0]; top.stackTop != running && !t.settled(top) {
@@ -190,19 +190,22 @@ func (k *take) walk(t *Thread) ([]rawFrame, verdict) {
 	return k.frames, result
 }
 
-// atBase reports whether a frame that nobody called is where a thread's first
-// frame is: at the base of its data stack, or, when C code runs a generator
-// there, outside with nothing on the data stack.
-func (t *Thread) atBase(root *rawFrame) bool {
-	if len(t.chunks) == 0 {
-		return root.outside
+// atBase reports whether the outermost of the frames that lie on the data stack
+// is the first there; if there are none, that it is empty. So the stack ends
+// where the thread's does, even when C code runs a generator there.
+func (k *take) atBase(t *Thread) bool {
+	base := uint64(0)
+	if n := len(t.chunks); n == maxChunks {
+		return true // the base was not looked for
+	} else if n > 0 {
+		base = t.chunks[n-1].addr + t.r.layout.thread.chunkHeader + t.r.layout.thread.chunkBase
 	}
-	oldest, l := &t.chunks[len(t.chunks)-1], &t.r.layout.thread
-	base := oldest.addr + l.chunkHeader + l.chunkBase
-	if root.outside {
-		return len(t.chunks) == 1 && t.take.stackTop <= base
+	for i := len(k.frames) - 1; i >= 0; i-- {
+		if !k.frames[i].outside {
+			return k.frames[i].addr == base
+		}
 	}
-	return root.addr == base || len(t.chunks) == maxChunks
+	return k.stackTop <= base || base == 0
 }
 
 // settled reports whether a top frame that does not seem to run read the same
