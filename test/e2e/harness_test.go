@@ -314,6 +314,36 @@ func report(t *testing.T, problems []string) {
 	}
 }
 
+// trial is one run of a program whose profile is measured.
+type trial struct{ problems []string }
+
+// measured notes what a disturbed machine may be the reason of.
+func (m *trial) measured(problems []string) { m.problems = append(m.problems, problems...) }
+
+func (m *trial) add(format string, args ...any) {
+	m.problems = append(m.problems, fmt.Sprintf(format, args...))
+}
+
+// repeat measures up to three times and reports what was wrong each time: of
+// other programs that take the CPU away, as a test machine may have, not even
+// the kernel's clocks know when they did. What is never right, such as a wrong
+// span, is reported with report, the first time.
+func repeat(t *testing.T, measure func(*trial)) {
+	t.Helper()
+	const attempts = 3
+	for i := range attempts {
+		var m trial
+		if measure(&m); len(m.problems) == 0 {
+			return
+		}
+		if i == attempts-1 {
+			report(t, m.problems)
+			return
+		}
+		t.Logf("measured once more: %s", strings.Join(m.problems, "; "))
+	}
+}
+
 // truth is what programs/truth.py writes.
 type truth struct {
 	PID, PPID int
