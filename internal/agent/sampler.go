@@ -48,7 +48,7 @@ type sampler struct {
 	last       time.Time // the last tick, whether or not it had anything to do
 	listed     time.Time // when the threads were last listed
 	generation uint64
-	named      map[profile.SpanID]bool // roots that have a name in this window
+	named      map[profile.SpanID]bool // roots met in this window; whether they have a name
 	names      namer
 
 	start   origin
@@ -201,15 +201,16 @@ func (s *sampler) nameRoot(span cpython.Span) {
 	if root.IsZero() || s.named[root] {
 		return
 	}
-	if name, ok := s.reader.RootName(span); ok {
-		s.named[root] = true
+	name, ok := s.reader.RootName(span)
+	if s.named[root] = ok; ok {
 		s.ledger.builder.NameSpan(root, name)
 	}
 }
 
-// renameRoot replaces the name of a root that this window knows.
+// renameRoot sets the name of a root that was met in this window.
 func (s *sampler) renameRoot(root profile.SpanID, name string) {
-	if s.named[root] {
+	if _, met := s.named[root]; met {
+		s.named[root] = true
 		s.ledger.builder.NameSpan(root, name)
 	}
 }
