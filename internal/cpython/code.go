@@ -28,7 +28,7 @@ func (c *Code) Line(offset int32) int32 {
 	line, ok := c.lines[offset]
 	if !ok {
 		line = lineAt(c.format, c.table, c.FirstLine, int(offset))
-		if c.lines == nil {
+		if c.lines == nil || len(c.lines) >= maxLines {
 			c.lines = map[int32]int32{}
 		}
 		c.lines[offset] = line
