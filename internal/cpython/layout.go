@@ -112,7 +112,7 @@ const (
 	maxEntries      = 1 << 16 // of a dict
 	maxRunes        = 4096    // of a string
 	maxLineTable    = 1 << 20
-	maxLines        = 1 << 16 // known of one code object
+	maxLines        = 1 << 16  // known of one code object
 	maxCodes        = 200_000  // known at a time
 	maxKnown        = 64 << 20 // bytes of them
 	maxProof        = 64 << 10
