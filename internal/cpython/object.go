@@ -46,12 +46,11 @@ func (w *walk) str(addr uint64) string {
 		return ""
 	}
 	state := le.Uint32(head[l.state-l.length:])
-	if state>>l.compactBit&1 == 0 {
-		w.fail(fmt.Errorf("str that is not compact: %w", errMalformed))
-		return ""
-	}
 	data, kind := addr+l.otherData, uint64(state>>l.kindShift&l.kindMask)
-	if state>>l.asciiBit&1 == 1 {
+	switch {
+	case state>>l.compactBit&1 == 0: // of a subclass
+		data = w.word(data)
+	case state>>l.asciiBit&1 == 1:
 		data, kind = addr+l.asciiData, 1
 	}
 	length := le.Uint64(head)

@@ -22,7 +22,7 @@ class Marks(SpanProcessor):
     def on_start(self, span, parent_context=None):
         parent = trace.get_current_span(parent_context)
         if span.parent is None or span.parent.is_remote:
-            span._spanflame_root = span.name
+            span._spanflame_root = str(span.name)
         else:
             root = parent._spanflame_root
             span._spanflame_root = parent if isinstance(root, str) else root
@@ -109,6 +109,20 @@ def small_ids():
 def renamed():
     with span("before") as root:
         root.update_name("nach ü 名 \U0001f600")
+        park(root)
+
+
+class Name(str):
+    pass
+
+
+def subclass():
+    with span(Name("subclass")) as root:
+        park(root)
+
+
+def subclass_wide():
+    with span(Name("名 \U0001f600")) as root:
         park(root)
 
 
@@ -203,7 +217,7 @@ def generator():
 
 def main():
     targets = [none, nested, inner_ended, back_in_root, unsampled, remote_parent, remote_only, small_ids, renamed]
-    targets += [attributes, own_dict, wide_dict, collide, task, idle_loop, generator]
+    targets += [subclass, subclass_wide, attributes, own_dict, wide_dict, collide, task, idle_loop, generator]
     targets += [variables(n) for n in (1, 12, 40, 300)]
     for target in targets:
         threading.Thread(target=target, name=target.__name__, daemon=True).start()
