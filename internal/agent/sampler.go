@@ -48,7 +48,7 @@ type sampler struct {
 	last       time.Time // the last tick, whether or not it had anything to do
 	listed     time.Time // when the threads were last listed
 	generation uint64
-	named      map[profile.SpanID]bool // roots met in this window; whether they have a name
+	named      map[profile.SpanID]string // roots met in this window, with their names
 	names      namer
 
 	start   origin
@@ -70,7 +70,7 @@ func newSampler(process *proc.Process, reader *cpython.Reader, ledger *ledger, l
 	return &sampler{
 		process: process, reader: reader, ledger: ledger, link: link,
 		first: true, last: time.Now(), start: start, booked: start.process,
-		named: map[profile.SpanID]bool{},
+		named: map[profile.SpanID]string{},
 	}
 }
 
@@ -194,23 +194,23 @@ func (s *sampler) sample(t *thread) error {
 	return nil
 }
 
-// nameRoot reads the name of a local root when it is first met in a window. If
-// the span has another one when it ends, the shim says so.
+// nameRoot notes the name of a local root. If the span has another one when it
+// ends, the shim says so.
 func (s *sampler) nameRoot(span cpython.Span) {
 	root := span.Link.Root
-	if root.IsZero() || s.named[root] {
+	if root.IsZero() {
 		return
 	}
-	name, ok := s.reader.RootName(span)
-	if s.named[root] = ok; ok {
-		s.ledger.builder.NameSpan(root, name)
+	if name, met := s.named[root]; !met || name != span.RootName {
+		s.named[root] = span.RootName
+		s.ledger.builder.NameSpan(root, span.RootName)
 	}
 }
 
 // renameRoot sets the name of a root that was met in this window.
 func (s *sampler) renameRoot(root profile.SpanID, name string) {
 	if _, met := s.named[root]; met {
-		s.named[root] = true
+		s.named[root] = name
 		s.ledger.builder.NameSpan(root, name)
 	}
 }

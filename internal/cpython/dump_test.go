@@ -95,7 +95,7 @@ func session(mem Memory, image Image) (outcome, error) {
 		s := seen{Stack: calls(thread.Frames), Main: ref.Main}
 		if !thread.Span.Link.IsZero() && !thread.SpanEnded() {
 			s.Link = fmt.Sprintf("%x", thread.Span.Link)
-			s.Root, _ = r.RootName(thread.Span)
+			s.Root = thread.Span.RootName
 		}
 		all[names[ref.Ident]] = s
 	}

@@ -61,7 +61,6 @@ func provoke(t testing.TB, mem Memory, image Image, p pristine) {
 			for _, f := range thread.Frames {
 				_ = f.Code.Line(f.Offset)
 			}
-			_, _ = r.RootName(thread.Span)
 			_ = thread.SpanEnded()
 		}
 	}

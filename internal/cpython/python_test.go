@@ -48,9 +48,14 @@ func interpreters(t testing.TB) []string {
 		}
 		t.Skip("no CPython 3.11 found; SPANFLAME_TEST_PYTHON names one")
 	}
-	all := []string{found}
+	// pyenv's shim is a script that becomes Python.
+	out, err := exec.Command(found, "-c", "import sys; print(sys.executable)").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := []string{strings.TrimSpace(string(out))}
 	const debian = "/usr/bin/python3.11"
-	if _, err := os.Stat(debian); err == nil && found != debian {
+	if _, err := os.Stat(debian); err == nil && all[0] != debian {
 		all = append(all, debian)
 	}
 	return all

@@ -18,9 +18,8 @@ type Otel struct {
 // Span is the span that a thread was in.
 type Span struct {
 	Link profile.Link // zero: in none that is sampled and has not ended
-	// Root is the object of the local root span, 0 when Link.Root is zero; see
-	// [Reader.RootName].
-	Root uint64
+	// RootName is the present name of the local root span, if Link.Root is known.
+	RootName string
 
 	end slot // where the current span's end time is
 }
@@ -104,12 +103,16 @@ func (w *walk) span(object uint64) (Span, standing) {
 	// Left there by the shim's span processor: a str on a local root, the local
 	// root's object on every other span.
 	root := w.attribute(object, "_spanflame_root").value
-	switch {
-	case root == 0 || w.err != nil:
-	case w.word(root+objectType) == w.r.Image.StrType:
-		found.Root, found.Link.Root = object, ids.span
-	default:
-		found.Root, found.Link.Root = root, w.spanContext(root).span
+	if root == 0 || w.err != nil {
+		return found, active
+	}
+	if w.word(root+objectType) == w.r.Image.StrType {
+		root, found.Link.Root = object, ids.span
+	} else {
+		found.Link.Root = w.spanContext(root).span
+	}
+	if name := w.attribute(root, "_name").value; name != 0 {
+		found.RootName = w.str(name)
 	}
 	return found, active
 }
@@ -154,23 +157,4 @@ func (w *walk) integer(addr uint64) []byte {
 	binary.BigEndian.PutUint64(value[:], high)
 	binary.BigEndian.PutUint64(value[8:], low)
 	return value[:]
-}
-
-// RootName reads the present name of a span's local root; false when the span
-// is no longer there.
-func (r *Reader) RootName(s Span) (string, bool) {
-	if s.Root == 0 {
-		return "", false
-	}
-	w := walk{r: r}
-	object := w.attribute(s.Root, "_name").value
-	if w.err != nil || object == 0 {
-		return "", false
-	}
-	name, err := r.str(object)
-	if err != nil {
-		return "", false
-	}
-	ids := w.spanContext(s.Root) // the object was not reused before its name was read
-	return name, w.err == nil && ids.span == s.Link.Root && ids.trace == s.Link.Trace
 }

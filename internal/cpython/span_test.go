@@ -58,7 +58,7 @@ func seenIn(t *testing.T, r *Reader, thread *Thread, name string) inSpan {
 		last = inSpan{Thread: name}
 		if link := thread.Span.Link; !link.IsZero() {
 			last.Trace, last.Span, last.Root = fmt.Sprintf("%x", link.Trace[:]), fmt.Sprintf("%x", link.Span[:]), fmt.Sprintf("%x", link.Root[:])
-			last.RootName, _ = r.RootName(thread.Span)
+			last.RootName = thread.Span.RootName
 		}
 	}
 	return last
