@@ -27,7 +27,7 @@ span = TracerProvider(id_generator=Ids(), shutdown_on_exit=False).get_tracer("mo
 
 
 def burn():
-    for _ in range(200):
+    for _ in range(1000):
         pass
 
 
