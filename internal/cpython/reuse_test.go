@@ -20,7 +20,7 @@ func TestReusedCode(t *testing.T) {
 		// Code that does not live as long as two readings take is hardly ever
 		// proven: its callers are seen instead.
 		{"for 5 µs", "reuse.py 20", 1500, 0},
-		{"for 100 µs", "reuse.py 2000", 1000, 0.1},
+		{"for 250 µs", "reuse.py 5000", 600, 0.1},
 		{"for 500 µs", "reuse.py 10000", 500, 0.7},
 	} {
 		t.Run(test.name, func(t *testing.T) {
