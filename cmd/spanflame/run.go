@@ -7,6 +7,8 @@ import (
 	"os"
 
 	"github.com/spanflame/spanflame/internal/config"
+	"github.com/spanflame/spanflame/internal/export"
+	"github.com/spanflame/spanflame/internal/export/pproffile"
 	"github.com/spanflame/spanflame/internal/launch"
 	"github.com/spanflame/spanflame/internal/shim"
 )
@@ -41,6 +43,12 @@ func run(args []string) (code int) {
 	if !cfg.Enabled {
 		say(fmt.Sprintf("profiling is turned off by %s", cfg.DisabledBy))
 		return refused(launch.Exec(command))
+	}
+	if cfg.Exporter == config.ExporterPprof {
+		if err := pproffile.New(cfg.PprofPath).Check(); err != nil {
+			say(fmt.Sprintf("%v; %s", err, export.HintOf(err)))
+			return codeUsage
+		}
 	}
 	agent, err := prepare(cfg, &command)
 	if err != nil {

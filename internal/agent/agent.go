@@ -44,6 +44,7 @@ type agent struct {
 	seen    int             // targets so far
 	totals  counts
 	told    map[string]bool // lines that are said once
+	refused map[int]string  // by pid: why it is not profiled
 	changed chan struct{}   // something above changed
 }
 
@@ -56,7 +57,7 @@ func Main(ctx context.Context, in Input) error {
 	}
 	a := &agent{
 		in: in, outlet: outlet,
-		targets: map[int]*target{}, told: map[string]bool{}, changed: make(chan struct{}, 1),
+		targets: map[int]*target{}, told: map[string]bool{}, refused: map[int]string{}, changed: make(chan struct{}, 1),
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
@@ -170,20 +171,38 @@ func (a *agent) configure(shim.Hello, shim.Peer) (map[string]any, error) {
 func (a *agent) register(conn *shim.Conn) {
 	hello := conn.Hello
 	if reason := unsupported(hello); reason != "" {
-		a.once(fmt.Sprintf("%s runs on unprofiled: %s", filepath.Base(hello.Executable), reason))
-		return
-	}
-	process, memory, err := openTarget(conn)
-	if err != nil {
-		a.once(fmt.Sprintf("%s runs on unprofiled: %v", filepath.Base(hello.Executable), err))
+		a.refuse(conn.Peer.PID, hello.Executable, reason)
 		return
 	}
 	var listening sync.WaitGroup
 	defer listening.Wait()
 	defer conn.Close() // ends the listening
-	a.run(process, memory, program{hello.Executable, hello.Args, hello.Version}, conn.Ring, func(t *target) {
+	listen := func(t *target) {
 		listening.Go(func() { t.listen(conn) })
-	})
+	}
+	if t := a.target(conn.Peer.PID); t != nil && t.same() {
+		t.attach(conn)
+		listen(t)
+		<-t.done
+		return
+	}
+	process, memory, err := openTarget(conn)
+	if err != nil {
+		a.refuse(conn.Peer.PID, hello.Executable, err.Error())
+		return
+	}
+	a.run(process, memory, program{hello.Executable, hello.Args, hello.Version}, conn.Ring, listen)
+}
+
+// refuse says, once for each reason, that a program is not profiled.
+func (a *agent) refuse(pid int, executable, reason string) {
+	a.mu.Lock()
+	said := a.refused[pid] == reason
+	a.refused[pid] = reason
+	a.mu.Unlock()
+	if !said {
+		a.once(fmt.Sprintf("%s runs on unprofiled: %s", filepath.Base(executable), reason))
+	}
 }
 
 // unsupported says why a registered interpreter cannot be profiled.
@@ -231,7 +250,7 @@ func (a *agent) run(process *proc.Process, memory *proc.Memory, program program,
 	if err != nil {
 		process.Close()
 		if !errors.Is(err, proc.ErrGone) && !errors.Is(err, cpython.ErrNotPython) {
-			a.once(fmt.Sprintf("%s runs on unprofiled: %v", filepath.Base(program.executable), err))
+			a.refuse(process.PID, program.executable, err.Error())
 		}
 		return
 	}
@@ -285,10 +304,13 @@ func (a *agent) summary() string {
 	if seen == 0 {
 		return "no CPython process was seen, nothing is profiled"
 	}
-	plural := "es"
-	if seen == 1 {
-		plural = ""
+	return fmt.Sprintf("%s of %s (torn %d, unproven %d, given up %d) %s",
+		plural(all.samples, "sample", "s"), plural(uint64(seen), "process", "es"), all.torn, all.unproven, all.givenUp, a.outlet.fate())
+}
+
+func plural(n uint64, noun, ending string) string {
+	if n == 1 {
+		ending = ""
 	}
-	return fmt.Sprintf("%d samples of %d process%s (torn %d, unproven %d, given up %d) %s",
-		all.samples, seen, plural, all.torn, all.unproven, all.givenUp, a.outlet.fate())
+	return fmt.Sprintf("%d %s%s", n, noun, ending)
 }

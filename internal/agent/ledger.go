@@ -14,7 +14,8 @@ import (
 // Frames that are no code of the program.
 var (
 	frameStartup     = profile.Frame{Function: "[startup]"}          // before the first sample
-	frameNative      = profile.Frame{Function: "[native thread]"}    // threads, or moments of one, without Python
+	frameNative      = profile.Frame{Function: "[native thread]"}    // threads that Python does not know
+	frameNoCode      = profile.Frame{Function: "[no python code]"}   // a Python thread that runs none: the interpreter begins or ends
 	frameNotObserved = profile.Frame{Function: "[cpu not observed]"} // CPU time that no sample saw being used
 )
 
@@ -75,8 +76,10 @@ type account struct {
 // works in short bursts and sleeps in between; a whole window would mix what
 // lies far apart.
 const (
-	spreadOver = 16
-	enoughSure = 4 // of them, to leave out those that are not
+	spreadOver = 8
+	enoughSure = 3 // of them, to leave out those that are not
+	// leastShare is not worth a sample, and would have pprof print nanoseconds.
+	leastShare = 50 * time.Microsecond
 )
 
 // open opens an account for a thread with these labels. It stands at
@@ -97,7 +100,7 @@ func (a *account) at(frames []cpython.Frame, link profile.Link) {
 	a.renew()
 	switch {
 	case len(frames) == 0:
-		a.atSpecial(frameNative)
+		a.atSpecial(frameNoCode)
 	case len(a.frames) == 0 || !slices.Equal(frames, a.frames):
 		a.frames, a.special = append(a.frames[:0], frames...), profile.Frame{}
 		a.move(place{a.ledger.intern(frames), a.now.link})
@@ -140,11 +143,10 @@ func (a *account) seen(used time.Duration, c certainty) {
 		return
 	}
 	a.shared, a.held = a.shared+a.held, 0
-	weight := max(used, 1)
-	a.maybe[a.now] += weight
+	a.maybe[a.now] += used
 	a.samples++
 	if c == surely {
-		a.onCPU[a.now] += weight
+		a.onCPU[a.now] += used
 		a.sure++
 	}
 	if a.samples >= spreadOver {
@@ -159,22 +161,30 @@ func (a *account) spread() {
 	if a.sure < min(enoughSure, a.samples) {
 		weights = a.maybe
 	}
-	var total, before, booked time.Duration
-	for _, weight := range weights {
-		total += weight
+	places := sorted(weights)
+	if len(places) == 0 {
+		return
 	}
-	shares := map[place]time.Duration{}
-	for _, at := range sorted(weights) {
-		before += weights[at]
-		upTo := a.shared
-		if before < total {
-			upTo = time.Duration(float64(a.shared) * (float64(before) / float64(total)))
+	var total, booked time.Duration
+	most := places[0]
+	for _, at := range places {
+		total += weights[at]
+		if weights[at] > weights[most] {
+			most = at
 		}
-		shares[at] = upTo - booked
-		booked = upTo
 	}
-	for at, share := range shares {
-		a.cpu[at] += share
+	for _, at := range places {
+		share := a.shared / time.Duration(len(places)) // where the counters have not moved
+		if total > 0 {
+			share = time.Duration(float64(a.shared) * (float64(weights[at]) / float64(total)))
+		}
+		if at != most && share >= leastShare {
+			a.cpu[at] += share
+			booked += share
+		}
+	}
+	if a.shared > booked {
+		a.cpu[most] += a.shared - booked
 	}
 	a.shared, a.samples, a.sure = 0, 0, 0
 	clear(a.onCPU)

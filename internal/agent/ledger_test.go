@@ -73,13 +73,15 @@ func TestCPUGoesToWhereItWasSeen(t *testing.T) {
 	a.at(stack(sleep), profile.Link{})
 	a.spend(60) // asleep: not seen
 	a.at(stack(sleep), span)
-	a.charge(21)
+	a.charge(20 * time.Millisecond)
 	a.seen(10, surely)
+	a.charge(1)
+	a.seen(0, surely)
 	check(t, l.end(true),
 		booked{"[startup]", "main", profile.SpanID{}, 0, 5},
-		booked{"work", "main", span.Span, 15, 30},
+		booked{"work", "main", span.Span, 15*time.Millisecond + 1, 30},
 		booked{"sleep", "main", profile.SpanID{}, 0, 60},
-		booked{"sleep", "main", span.Span, 6, 0},
+		booked{"sleep", "main", span.Span, 5 * time.Millisecond, 0},
 	)
 }
 
@@ -104,23 +106,35 @@ func TestDoubtfulSamples(t *testing.T) {
 		sure int
 		want []booked
 	}{
-		{enoughSure - 1, []booked{{Top: "work", CPU: 60}, {Top: "sleep", CPU: 30}}},
-		{enoughSure, []booked{{Top: "sleep", CPU: 90}}},
+		{enoughSure - 1, []booked{{Top: "work", CPU: 60 * time.Millisecond}, {Top: "sleep", CPU: 30 * time.Millisecond}}},
+		{enoughSure, []booked{{Top: "sleep", CPU: 90 * time.Millisecond}}},
 	} {
 		l := newLedger(10*time.Millisecond, 100)
 		a := l.open(nil)
 		a.at(stack(work), profile.Link{})
-		for range 2 * tt.sure {
+		for range 4 {
 			a.seen(1, perhaps)
 		}
 		a.seen(1, not)
 		a.at(stack(sleep), profile.Link{})
-		a.charge(90)
+		a.charge(90 * time.Millisecond)
 		for range tt.sure {
 			a.seen(1, surely)
 		}
 		check(t, l.end(true), tt.want...)
 	}
+}
+
+// A share that is not worth a sample goes to the largest.
+func TestTinyShares(t *testing.T) {
+	l := newLedger(10*time.Millisecond, 100)
+	a := l.open(nil)
+	a.at(stack(work), profile.Link{})
+	a.charge(10 * time.Millisecond)
+	a.seen(10*time.Millisecond, surely)
+	a.at(stack(sleep), profile.Link{})
+	a.seen(leastShare-1, surely)
+	check(t, l.end(true), booked{Top: "work", CPU: 10 * time.Millisecond})
 }
 
 // A thread that moved on must not share its CPU time with where it was long
@@ -194,7 +208,7 @@ func TestNoPythonFrames(t *testing.T) {
 	a.spend(3)
 	a.unlink()
 	a.spend(2)
-	check(t, l.end(true), booked{"[native thread]", "main", profile.SpanID{}, 0, 5})
+	check(t, l.end(true), booked{"[no python code]", "main", profile.SpanID{}, 0, 5})
 }
 
 func TestDeepStacksLoseTheirMiddle(t *testing.T) {

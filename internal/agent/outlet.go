@@ -58,22 +58,41 @@ func (o *outlet) put(p *profile.Profile) {
 
 // flush waits until everything put so far is delivered or dropped, at most d.
 func (o *outlet) flush(d time.Duration) {
-	if o.queue == nil {
-		return
+	if o.queue != nil {
+		o.within(d, o.queue.Flush)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), d)
-	defer cancel()
-	o.queue.Flush(ctx)
 }
 
 // shutdown delivers what waits, in d at most.
 func (o *outlet) shutdown(d time.Duration) {
-	if o.queue == nil {
-		return
+	if o.queue != nil {
+		o.within(d, o.queue.Shutdown)
 	}
+}
+
+// within gives deliver the time d, but not to a destination that has never
+// answered: a command without a collector should not end much later for it.
+func (o *outlet) within(d time.Duration, deliver func(context.Context) error) {
+	const tries, look = 2, 20 * time.Millisecond
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
-	_ = o.queue.Shutdown(ctx) // what it lost is in the stats and was logged
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = deliver(ctx) // what it lost is in the stats and was logged
+	}()
+	ticker := time.NewTicker(look)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-ticker.C:
+			if s := o.queue.Stats(); s.Delivered.Profiles == 0 && s.Failures >= tries {
+				cancel()
+			}
+		}
+	}
 }
 
 // fate says where profiles went, for the summary.

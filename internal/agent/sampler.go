@@ -74,6 +74,18 @@ func newSampler(process *proc.Process, reader *cpython.Reader, ledger *ledger, l
 	}
 }
 
+// born is from when the first window counts.
+func (s *sampler) born(now time.Time) time.Time {
+	if !s.start.at.IsZero() {
+		return s.start.at
+	}
+	stat, err := s.process.Stat()
+	if err != nil {
+		return now
+	}
+	return now.Add(min(0, stat.Started-proc.SinceBoot()))
+}
+
 // tick samples what has run since the last one. It fails with proc.ErrGone
 // when the process has ended, or runs another program.
 func (s *sampler) tick(now time.Time) error {

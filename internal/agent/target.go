@@ -28,6 +28,7 @@ type target struct {
 	mu       sync.Mutex
 	resource map[string]any // of the tracer provider
 	otel     *cpython.Otel  // to be taken over by the sampler
+	attached *shim.Ring     // likewise, by the target
 	counts   counts         // at the last window's end
 	flush    chan chan struct{}
 
@@ -57,8 +58,8 @@ func (t *target) run() {
 	defer t.process.Close()
 	defer t.sampler.close()
 	defer t.alarm.Close()
-	t.begin = time.Now()
-	next := t.begin
+	next := time.Now()
+	t.begin = t.sampler.born(next)
 	for {
 		ended := t.alarm.Wait(time.Until(next))
 		select {
@@ -106,6 +107,9 @@ func (t *target) take(now time.Time) {
 	t.mu.Lock()
 	otel := t.otel
 	t.otel = nil
+	if t.attached != nil {
+		t.ring, t.attached = t.attached, nil
+	}
 	t.mu.Unlock()
 	if otel != nil {
 		if err := t.sampler.reader.SetOtel(*otel); err != nil {
@@ -174,6 +178,18 @@ func (t *target) counted() counts {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.counts
+}
+
+// same reports whether the process still runs the program that is followed,
+// and not another one by exec.
+func (t *target) same() bool { return t.sampler.reader.Alive() }
+
+// attach gives the target a shim that registers when the program is being
+// followed already: it was slow, or had lost its connection.
+func (t *target) attach(conn *shim.Conn) {
+	t.mu.Lock()
+	t.attached = conn.Ring
+	t.mu.Unlock()
 }
 
 // end makes run return, if the target lives.

@@ -3,8 +3,10 @@ package agent
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -137,6 +139,9 @@ func (w *watcher) adopt(pid int, exe string) {
 	memory, err := proc.OpenMemory(pid)
 	if err != nil {
 		process.Close()
+		if errors.Is(err, proc.ErrDenied) && strings.Contains(filepath.Base(exe), "python") {
+			w.a.refuse(pid, exe, "it loads no shim, and we may not read its memory without one")
+		}
 		return
 	}
 	var args []string

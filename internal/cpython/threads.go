@@ -51,6 +51,13 @@ func (r *Reader) interpreters() ([]uint64, error) {
 	return all, nil
 }
 
+// Alive reports whether the interpreter is still there: its program has neither
+// ended nor been replaced. It may be called beside other methods.
+func (r *Reader) Alive() bool {
+	var head [8]byte
+	return r.mem.ReadAt(head[:], r.Image.Runtime+r.layout.interpretersHead) == nil
+}
+
 // Generation changes whenever a thread was added, and mostly when one ended:
 // an interpreter counts those that it ever had, and those of the threading
 // module that run. It fails with [proc.ErrGone] when the program has

@@ -29,6 +29,7 @@ type agent struct {
 	flushed chan struct{} // closed: the last profile is delivered
 	gone    chan struct{} // closed: the process has ended, see state
 	state   *os.ProcessState
+	told    bool          // that it ended before the command; read it after gone
 	over    chan struct{} // closed by us: the command has ended
 }
 
@@ -113,10 +114,11 @@ func (g *agent) await() {
 	if err == nil {
 		g.state = state
 	}
-	close(g.gone)
+	defer close(g.gone)
 	select {
 	case <-g.over:
 	default:
+		g.told = true
 		g.say(fmt.Sprintf("the agent ended (%v); the command runs on unprofiled", g.state))
 	}
 }
@@ -153,7 +155,7 @@ func (g *agent) finish(timeout time.Duration, impatient <-chan struct{}) {
 		}
 		return
 	case <-g.gone:
-		if g.state == nil || !g.state.Success() {
+		if !g.told && (g.state == nil || !g.state.Success()) {
 			g.say(fmt.Sprintf("the agent ended early (%v); profiles may be missing", g.state))
 		}
 		return

@@ -82,14 +82,29 @@ func (e *Exporter) Export(_ context.Context, p *profile.Profile) error {
 	return nil
 }
 
-func (e *Exporter) write(p *profile.Profile) (path string, err error) {
+// Check makes the directory and reports whether a file can be made in it: an
+// error that says so before hours of profiling is worth more.
+func (e *Exporter) Check() error {
+	temporary, err := e.temporary()
+	if err != nil {
+		return describe(err)
+	}
+	_ = temporary.Close()
+	return os.Remove(temporary.Name())
+}
+
+func (e *Exporter) temporary() (*os.File, error) {
 	dir, base := filepath.Split(e.prefix)
 	dir = filepath.Clean(dir) // "." for none: to CreateTemp that is the directory for temporary files
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", err
+		return nil, err
 	}
 	// The name is hidden and no *.pprof: nobody takes half a file for a whole.
-	temporary, err := os.CreateTemp(dir, "."+base+".*.tmp") // mode 0600
+	return os.CreateTemp(dir, "."+base+".*.tmp") // mode 0600
+}
+
+func (e *Exporter) write(p *profile.Profile) (path string, err error) {
+	temporary, err := e.temporary()
 	if err != nil {
 		return "", err
 	}
@@ -146,7 +161,7 @@ func describe(err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		e.Hint = "make room there, or write elsewhere with --pprof-path PREFIX"
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ENAMETOOLONG):
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ENAMETOOLONG):
 		e.Hint = "name a place that can be written with --pprof-path PREFIX"
 	}
 	return e

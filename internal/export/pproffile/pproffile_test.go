@@ -211,3 +211,18 @@ func TestFilesAreBounded(t *testing.T) {
 		t.Errorf("%d files up to %s, count %d", len(files), files[maxFiles-1], e.Count())
 	}
 }
+
+func TestCheck(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new")
+	if err := New(filepath.Join(dir, "p")).Check(); err != nil {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+		t.Errorf("it left %v, %v", left, err)
+	}
+	for _, prefix := range []string{"/proc/new/p", filepath.Join(os.Args[0], "p")} {
+		if err := New(prefix).Check(); export.HintOf(err) == "" {
+			t.Errorf("%s: %v has no hint", prefix, err)
+		}
+	}
+}
