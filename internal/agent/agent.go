@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -267,7 +268,7 @@ func (a *agent) run(process *proc.Process, memory *proc.Memory, program program,
 	a.seen++
 	a.mu.Unlock()
 	started(t)
-	t.run()
+	a.guard(t)
 	a.mu.Lock()
 	if a.targets[process.PID] == t {
 		delete(a.targets, process.PID)
@@ -275,6 +276,17 @@ func (a *agent) run(process *proc.Process, memory *proc.Memory, program program,
 	a.totals.add(t.sampler.counts)
 	a.mu.Unlock()
 	a.notify()
+}
+
+// guard runs a target. What is read there is another program's memory: should
+// it lead us into a fault of ours, the other targets go on.
+func (a *agent) guard(t *target) {
+	defer func() {
+		if r := recover(); r != nil {
+			a.in.Log.Error("internal error, a process is no longer profiled", "pid", t.process.PID, "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
+		}
+	}()
+	t.run()
 }
 
 // displace ends the target that has this pid so far, if any, and returns where
@@ -304,8 +316,9 @@ func (a *agent) summary() string {
 	if seen == 0 {
 		return "no CPython process was seen, nothing is profiled"
 	}
-	return fmt.Sprintf("%s of %s (torn %d, unproven %d, given up %d) %s",
-		plural(all.samples, "sample", "s"), plural(uint64(seen), "process", "es"), all.torn, all.unproven, all.givenUp, a.outlet.fate())
+	return fmt.Sprintf("%s of %s (torn %d, unproven %d, given up %d, late %d) %s",
+		plural(all.samples, "sample", "s"), plural(uint64(seen), "process", "es"),
+		all.torn, all.unproven, all.givenUp, all.late, a.outlet.fate())
 }
 
 func plural(n uint64, noun, ending string) string {

@@ -228,7 +228,7 @@ func (s *sampler) renameRoot(root profile.SpanID, name string) {
 }
 
 // window ends a window and returns what it cost, nil if nothing. final says
-// that the process has ended.
+// that it is the last one.
 func (s *sampler) window(now time.Time, final bool) *profile.Profile {
 	for _, t := range s.threads {
 		t.spend(now)

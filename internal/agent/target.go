@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -64,7 +63,7 @@ func (t *target) run() {
 		ended := t.alarm.Wait(time.Until(next))
 		select {
 		case <-t.stop:
-			t.window(time.Now(), false)
+			t.window(time.Now(), true)
 			return
 		case done := <-t.flush:
 			t.window(time.Now(), false)
@@ -78,8 +77,7 @@ func (t *target) run() {
 		}
 		t.take(now)
 		if err := t.sampler.tick(now); err != nil {
-			// Another program by exec: its shim registers it anew.
-			t.window(now, errors.Is(err, proc.ErrGone) && t.process.Gone())
+			t.window(now, true) // its end, or another program by exec, which registers anew
 			return
 		}
 		if now.Sub(t.drained) >= drainEvery {

@@ -228,6 +228,7 @@ func (n *namer) update(s *sampler, now time.Time) {
 	if !everyone && now.Sub(n.last) < nameEvery {
 		return
 	}
+	n.last = now
 	wanted := map[uint64]bool{}
 	for _, t := range s.threads {
 		if everyone || t.unnamed < nameTries {
@@ -237,7 +238,6 @@ func (n *namer) update(s *sampler, now time.Time) {
 	if len(wanted) == 0 {
 		return
 	}
-	n.last = now
 	names, err := s.reader.ThreadNames(func(ident uint64) bool { return wanted[ident] })
 	if err != nil {
 		return // threading is not loaded

@@ -66,16 +66,21 @@ var pythonOnce = sync.OnceValues(func() (string, error) {
 	if path := os.Getenv("SPANFLAME_TEST_PYTHON"); path != "" {
 		return path, nil
 	}
+	return testenv("current")
+})
+
+// testenv is a Python with what scripts/requirements/NAME.txt says.
+func testenv(name string) (string, error) {
 	var stderr bytes.Buffer
-	cmd := exec.Command("../../scripts/testenv")
+	cmd := exec.Command("../../scripts/testenv", name)
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("scripts/testenv: %w\n%s", err, stderr.Bytes())
+		return "", fmt.Errorf("scripts/testenv %s: %w\n%s", name, err, stderr.Bytes())
 	}
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 	return lines[len(lines)-1], nil
-})
+}
 
 // python is an interpreter that has OpenTelemetry, uvloop, gevent and Flask.
 func python(t *testing.T) string {

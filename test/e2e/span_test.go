@@ -244,3 +244,23 @@ func TestIsolated(t *testing.T) {
 }
 
 func (l *linkTruth) cpuOf(tr *truth) int64 { return tr.Spans[l.Span].CPU }
+
+// C28: with the oldest OpenTelemetry that is supported, spans are linked and
+// marked all the same.
+func TestOldestOpenTelemetry(t *testing.T) {
+	old, err := testenv("old")
+	if err != nil {
+		unavailable(t, "no Python with old packages: %v", err)
+	}
+	for _, program := range []string{"children.py", "ended_elsewhere.py"} {
+		t.Run(program, func(t *testing.T) {
+			repeat(t, func(m *trial) {
+				p, tr := run(t, options{interval: "2ms", python: []string{old}}, program).main(t)
+				report(t, checkLinks(p, tr))
+				report(t, checkSpans(p, tr))
+				m.measured(checkSpanCPU(p, tr, 0.15, 4e6))
+				report(t, checkAttributes(tr))
+			})
+		})
+	}
+}
