@@ -19,6 +19,7 @@ type Code struct {
 	table     []byte
 	lines     map[int32]int32
 	names     map[string]bool // that it uses; nil until asked for
+	trusted   uint64          // the sample in which it was last found the same
 	compared  uint64          // the round in which the proof was last read again
 }
 
@@ -94,6 +95,7 @@ func (w *walk) table(addr uint64) []byte {
 
 // stale forgets a code object whose place another one has taken.
 func (r *Reader) stale(c *Code) {
+	r.recycles = true
 	if r.codes[c.addr] == c {
 		delete(r.codes, c.addr) // r.edges may still hold it
 	}
@@ -104,17 +106,27 @@ type comparison struct {
 	codes  []*Code // each once
 	gather gather
 	of     []*Code // what gather reads
+	full   bool    // with texts
 	now    reading
 }
+
+// textsEvery is how often texts are compared in a process in which no code
+// object was seen to take another's place. Those that look alike but for their
+// texts come from one template, and others that do not will be met as well.
+const textsEvery = 64
 
 // same checks, in one call, whether all codes still are what they were. It
 // forgets those that are not.
 func (c *comparison) same(r *Reader) (bool, error) {
-	if !slices.Equal(c.codes, c.of) {
-		c.of = append(c.of[:0], c.codes...)
+	if len(c.codes) == 0 {
+		return true, nil
+	}
+	full := r.recycles || r.round%textsEvery == 0
+	if full != c.full || !slices.Equal(c.codes, c.of) {
+		c.of, c.full = append(c.of[:0], c.codes...), full
 		c.gather.spans = c.gather.spans[:0]
 		for _, code := range c.codes {
-			c.gather.add(&code.proof)
+			c.gather.add(code.proof.pieces[:c.pieces(code)])
 		}
 		c.gather.plan()
 	}
@@ -128,11 +140,21 @@ func (c *comparison) same(r *Reader) (bool, error) {
 	}
 	same, from := true, 0
 	for _, code := range c.codes {
-		if !code.proof.holds(&c.now, from) {
+		n := c.pieces(code)
+		if !code.proof.holds(&c.now, from, n) {
 			r.stale(code)
 			same = false
 		}
-		from += len(code.proof.pieces)
+		from += n
 	}
 	return same, nil
+}
+
+// pieces is how many of a code object's are read: the first is of the object
+// itself.
+func (c *comparison) pieces(code *Code) int {
+	if c.full {
+		return len(code.proof.pieces)
+	}
+	return 1
 }

@@ -72,14 +72,17 @@ type Reader struct {
 	mem    Memory
 	layout *layout
 
-	codes map[uint64]*Code
-	nodes map[uint64]nodeKind // HAMT node types by address
-	types map[uint64]*typeInfo
-	edges map[edge]int // evidence for each
-	spans *spanFinder  // nil while OpenTelemetry is not known in the process
-	round uint64       // counts comparisons of codes, to have each once in each
-	known int          // about the size of codes and edges
+	codes    map[uint64]*Code
+	nodes    map[uint64]nodeKind // HAMT node types by address
+	types    map[uint64]*typeInfo
+	edges    map[edge]int // evidence for each
+	spans    *spanFinder  // nil while OpenTelemetry is not known in the process
+	recycles bool         // code objects were seen to take the place of others
+	sample   uint64       // counts samples
+	round    uint64       // counts comparisons of codes, to have each once in each
+	known    int          // about the size of codes and edges
 
+	small  batch // a few objects in one call
 	batch  batch // a thread's state, stack and span
 	stamps batch // what proves the code on that stack, while the former is still looked at
 }

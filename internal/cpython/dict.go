@@ -48,6 +48,10 @@ func (r *Reader) keysTable(addr uint64, read func(addr, n uint64) ([]byte, error
 	return t, err
 }
 
+// keysAhead covers the keys of a dict with five entries, as OpenTelemetry's
+// contexts seldom have more.
+const keysAhead = 128
+
 // slot is a word that holds a pointer to an object; zero where there is none.
 type slot struct {
 	addr  uint64
@@ -62,6 +66,7 @@ func (w *walk) find(dict uint64, match func(key uint64) (bool, error)) slot {
 	if w.err != nil {
 		return slot{}
 	}
+	w.ahead(keys, keysAhead)
 	table, err := w.r.keysTable(keys, func(addr, n uint64) ([]byte, error) {
 		buf := w.read(addr, n)
 		return buf, w.err

@@ -13,6 +13,10 @@ const (
 
 const hamtBits, hamtDepth = 5, 7
 
+// nodeAhead covers a bitmap node of six pairs: the contexts of most programs
+// have no larger ones.
+const nodeAhead = 128
+
 // hamtKind resolves a node's type by its name, once per type.
 func (w *walk) hamtKind(typ uint64) nodeKind {
 	if kind, ok := w.r.nodes[typ]; ok || w.err != nil {
@@ -57,6 +61,7 @@ func (w *walk) hamtFind(hamt, key, keyHash uint64) uint64 {
 	hash := hamtHash(keyHash)
 	for level := 0; level <= hamtDepth && w.err == nil; level++ {
 		chunk := hash >> (hamtBits * level) & (1<<hamtBits - 1)
+		w.ahead(node, nodeAhead)
 		head := w.read(node, varSize+8)
 		switch w.hamtKind(le.Uint64(head[objectType:])) {
 		case bitmapNode:

@@ -35,6 +35,50 @@ type walk struct {
 	r     *Reader
 	proof *proof
 	err   error
+
+	near [4]readAhead
+	next int // of near, to be replaced
+
+	// The object whose attribute was walked to last.
+	object uint64
+	values uint64 // that were read ahead
+	head   []byte
+	info   *typeInfo
+}
+
+// readAhead is what was read of the neighbourhood of an address, in one call
+// instead of several. Only what is then asked for belongs to the proof.
+type readAhead struct {
+	addr uint64
+	buf  []byte
+}
+
+// ahead reads n bytes at addr for reads to come. They do without, should it fail.
+func (w *walk) ahead(addr, n uint64) {
+	if w.err != nil || addr < 4096 {
+		return
+	}
+	slot := &w.near[w.next]
+	w.next = (w.next + 1) % len(w.near)
+	if uint64(cap(slot.buf)) < n {
+		slot.buf = make([]byte, n)
+	}
+	slot.addr, slot.buf = addr, slot.buf[:n]
+	if w.r.readInto(slot.buf, addr) != nil {
+		slot.buf = slot.buf[:0]
+	}
+}
+
+// at fills buf from what was read ahead.
+func (w *walk) at(buf []byte, addr uint64) bool {
+	for i := range w.near {
+		slot := &w.near[i]
+		if from := addr - slot.addr; addr >= slot.addr && from+uint64(len(buf)) <= uint64(len(slot.buf)) {
+			copy(buf, slot.buf[from:])
+			return true
+		}
+	}
+	return false
 }
 
 // fail sets the error, if there is one and none is set.
@@ -50,8 +94,10 @@ func (w *walk) read(addr, n uint64) []byte {
 	if w.err != nil {
 		return buf
 	}
-	if w.err = w.r.readInto(buf, addr); w.err != nil {
-		return buf
+	if !w.at(buf, addr) {
+		if w.err = w.r.readInto(buf, addr); w.err != nil {
+			return buf
+		}
 	}
 	switch {
 	case w.proof == nil:
@@ -126,10 +172,10 @@ func (r *reading) append(b *batch, g *gather) {
 	}
 }
 
-// holds reports whether the pieces read what they read for the proof. The
+// holds reports whether the first n pieces read what they read for the proof. The
 // first of them is that reading's piece number from.
-func (p *proof) holds(now *reading, from int) bool {
-	for i, piece := range p.pieces {
+func (p *proof) holds(now *reading, from, n int) bool {
+	for i, piece := range p.pieces[:n] {
 		if !bytes.Equal(now.at(from+i), p.data[piece.from:piece.to]) {
 			return false
 		}
@@ -137,9 +183,9 @@ func (p *proof) holds(now *reading, from int) bool {
 	return true
 }
 
-// add adds the pieces of a proof.
-func (g *gather) add(p *proof) {
-	for _, piece := range p.pieces {
+// add adds pieces of a proof.
+func (g *gather) add(pieces []piece) {
+	for _, piece := range pieces {
 		g.spans = append(g.spans, span{piece.addr, uint64(piece.to - piece.from)})
 	}
 }

@@ -131,28 +131,63 @@ func (w *walk) spanContext(object uint64) (ids spanIDs) {
 		return ids
 	}
 	items := w.read(tuple+w.r.layout.tupleItems, 4*8)
-	item := func(i int) []byte { return w.integer(le.Uint64(items[8*i:])) }
-	copy(ids.trace[:], item(0))
-	copy(ids.span[:], item(1)[8:])
-	ids.remote = item(2)[15]&1 == 1
-	ids.sampled = item(3)[15]&1 == 1
+	var objects [4][]byte
+	w.r.small.start()
+	for i := range objects {
+		objects[i] = w.r.small.want(le.Uint64(items[8*i:])+w.r.layout.intSize, intSpan)
+	}
+	if _, err := w.r.mem.Read(w.r.small.ranges); err != nil && w.err == nil {
+		for i := range objects { // one may lie at the end of what is mapped
+			objects[i] = w.integer(le.Uint64(items[8*i:]))
+		}
+	}
+	value := func(i int) []byte { return w.value(le.Uint64(items[8*i:]), objects[i]) }
+	copy(ids.trace[:], value(0))
+	copy(ids.span[:], value(1)[8:])
+	ids.remote = value(2)[15]&1 == 1
+	ids.sampled = value(3)[15]&1 == 1
 	return ids
 }
 
-// integer walks to the value of an int of at most 128 bits, big-endian.
+// An int of at most 128 bits has five digits, after their count.
+const (
+	digitBits = 30
+	maxDigits = 5
+	intSpan   = 8 + 4*maxDigits
+)
+
+// integer reads an int object from its count of digits to the last of them.
 func (w *walk) integer(addr uint64) []byte {
-	const digit, most = 30, 5
+	object := make([]byte, intSpan)
+	size := w.r.layout.intSize
+	if w.err == nil {
+		w.err = w.r.readInto(object[:8], addr+size)
+	}
+	if w.err == nil {
+		w.err = w.r.readInto(object[8:8+4*min(le.Uint64(object), maxDigits)], addr+size+8)
+	}
+	return object
+}
+
+// value walks to the value of an int of at most 128 bits, big-endian. object is
+// what was read of it.
+func (w *walk) value(addr uint64, object []byte) []byte {
 	var value [16]byte
-	count := w.word(addr + w.r.layout.intSize)
-	if count > most {
+	count := le.Uint64(object)
+	if count > maxDigits {
 		w.fail(errMalformed) // negative, or longer than any id
+	}
+	if w.err != nil {
 		return value[:]
 	}
-	digits := w.read(addr+w.r.layout.intDigits, 4*count)
+	if w.proof != nil {
+		w.proof.add(addr+w.r.layout.intSize, object[:8+4*count])
+	}
+	digits := object[8:]
 	var high, low uint64
 	for i := int(count) - 1; i >= 0; i-- {
-		high = high<<digit | low>>(64-digit)
-		low = low<<digit | uint64(le.Uint32(digits[4*i:]))
+		high = high<<digitBits | low>>(64-digitBits)
+		low = low<<digitBits | uint64(le.Uint32(digits[4*i:]))
 	}
 	binary.BigEndian.PutUint64(value[:], high)
 	binary.BigEndian.PutUint64(value[8:], low)

@@ -58,6 +58,7 @@ func (r *Reader) Thread(ref ThreadRef) *Thread { return &Thread{Ref: ref, r: r} 
 // [ErrThreadGone]; with [ErrTorn] when no reading held together, in which case
 // Frames are those of the sample before; or with what the memory returns.
 func (t *Thread) Sample() error {
+	t.r.sample++
 	t.last, t.same = 0, 0
 	t.have, t.Torn = false, false
 	t.take.thrice = false
@@ -202,7 +203,7 @@ func (t *Thread) identify(raw []rawFrame) (bool, error) {
 			}
 			met = true
 		}
-		if f.known.compared != t.r.round {
+		if f.known.compared != t.r.round && (t.r.recycles || f.known.trusted != t.r.sample) {
 			f.known.compared = t.r.round
 			k.stamps.codes = append(k.stamps.codes, f.known)
 		}
@@ -210,6 +211,9 @@ func (t *Thread) identify(raw []rawFrame) (bool, error) {
 	same, err := k.stamps.same(t.r)
 	if !same || err != nil {
 		return false, err
+	}
+	for _, c := range k.stamps.codes {
+		c.trusted = t.r.sample
 	}
 	if !t.contiguous(raw) {
 		return false, nil
@@ -251,7 +255,7 @@ func (t *Thread) prove() bool {
 		t.proven, t.proofOf = Span{}, 0
 		return true
 	}
-	if t.proofOf == k.context && k.proved && t.proof.holds(&k.after, 0) && (!k.twice || t.proof.holds(&k.before, 0)) {
+	if t.proofOf == k.context && k.proved && t.proof.holds(&k.after, 0, len(t.proof.pieces)) && (!k.twice || t.proof.holds(&k.before, 0, len(t.proof.pieces))) {
 		return true
 	}
 	t.proof.reset()
@@ -263,7 +267,7 @@ func (t *Thread) prove() bool {
 	}
 	t.proven = span
 	t.recheck.spans = t.recheck.spans[:0]
-	t.recheck.add(&t.proof)
+	t.recheck.add(t.proof.pieces)
 	t.recheck.plan()
 	return false
 }

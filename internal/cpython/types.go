@@ -67,23 +67,45 @@ func (r *Reader) indexKeys(info *typeInfo) error {
 	return nil
 }
 
+// attributeIndex returns where an attribute is among an object's values; false
+// if it is not known there.
+func (t *typeInfo) attributeIndex(name string) (int, bool) {
+	if t == nil {
+		return 0, false
+	}
+	i, ok := t.index[name]
+	return i, ok
+}
+
 // attribute walks to an instance attribute.
 func (w *walk) attribute(object uint64, name string) slot {
 	l := &w.r.layout.typ
-	head := w.read(object-l.valuesBefore, l.valuesBefore+objectType+8)
+	head, info := w.head, w.info
+	if object != w.object {
+		w.ahead(object-l.valuesBefore, l.valuesBefore+objectType+8)
+		head = w.read(object-l.valuesBefore, l.valuesBefore+objectType+8)
+		info = nil
+	}
 	if w.err != nil {
 		return slot{}
 	}
-	info, err := w.r.typeOf(le.Uint64(head[l.valuesBefore+objectType:]), name)
-	if err != nil {
-		w.fail(err)
-		return slot{}
+	if _, ok := info.attributeIndex(name); !ok {
+		var err error
+		if info, err = w.r.typeOf(le.Uint64(head[l.valuesBefore+objectType:]), name); err != nil {
+			w.fail(err)
+			return slot{}
+		}
 	}
+	w.object, w.head, w.info = object, head, info
 	if info.flags>>l.managedDictBit&1 == 1 {
 		if values := le.Uint64(head); values != 0 {
 			i, ok := info.index[name]
 			if !ok {
 				return slot{}
+			}
+			if w.values != values {
+				w.values = values
+				w.ahead(values, 8*uint64(len(info.index)))
 			}
 			return w.slot(values + 8*uint64(i))
 		}
