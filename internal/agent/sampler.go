@@ -156,6 +156,13 @@ func (s *sampler) visit(t *thread, now time.Time, tick time.Duration) error {
 	if err != nil {
 		return err
 	}
+	t.python.Asleep = nil
+	if state != proc.Running {
+		t.python.Asleep = func() bool {
+			now, err := t.task.Usage()
+			return err == nil && now.Switches == usage.Switches
+		}
+	}
 	if err := s.sample(t); err != nil {
 		return err
 	}

@@ -18,6 +18,9 @@ type Frame struct {
 // sample takes one call.
 type Thread struct {
 	Ref ThreadRef
+	// Asleep, if set, reports whether the thread has slept since before the call
+	// of Sample: what is read of it then needs no second reading.
+	Asleep func() bool
 
 	// Frames is the stack of the last sample, leaf first; valid until the next.
 	Frames []Frame
@@ -121,6 +124,9 @@ func (t *Thread) try(number int) (done bool, err error) {
 	}
 	doubtful := t.believe(frames)
 	proven := t.prove()
+	if !proven && t.proofOf != 0 && t.Asleep != nil && t.Asleep() {
+		proven = true
+	}
 	if doubtful == 0 || !t.have || t.Torn {
 		t.accept(frames[doubtful:], proven)
 		t.Torn = doubtful > 0
