@@ -210,7 +210,7 @@ func (a *agent) refuse(pid int, executable, reason string) {
 func unsupported(hello shim.Hello) string {
 	switch {
 	case hello.Implementation != "cpython":
-		return fmt.Sprintf("%s is not supported, CPython 3.11 is", hello.Implementation)
+		return fmt.Sprintf("%s is not supported, CPython %s are", hello.Implementation, cpython.Supported)
 	case hello.FreeThreaded:
 		return "free-threaded builds of CPython are not supported"
 	}

@@ -15,6 +15,7 @@ type Code struct {
 	proof     proof  // of what is known, to notice that another one took its place
 	size      uint64 // of the bytecode, in bytes
 	frameSize uint64 // of its frames on the data stack, in bytes
+	hidden    bool   // it is no function: see load
 	format    lineFormat
 	table     []byte
 	lines     map[int32]int32
@@ -52,6 +53,9 @@ func (r *Reader) load(addr uint64) (*Code, error) {
 	words := uint64(le.Uint32(object[l.stackSize:])) + uint64(le.Uint32(object[l.localsPlus:]))
 	c.frameSize = r.layout.frame.size + 8*words
 	c.size = 2 * le.Uint64(object[varSize:])
+	// 3.13 puts a frame of its own between a class and its __init__, of code that
+	// can never be traced (_Py_InitCleanup, Python/specialize.c).
+	c.hidden = l.firstTraceable != 0 && 2*uint64(le.Uint32(object[l.firstTraceable:])) >= c.size
 	c.proof.add(addr+l.stampFrom, object[l.stampFrom:l.stampTo])
 	// The object's pointers do not tell: what is made from one template comes to
 	// lie at the addresses of what was freed just before, strings included.
@@ -69,6 +73,15 @@ func (r *Reader) load(addr uint64) (*Code, error) {
 	}
 	r.codes[addr] = c
 	return c, nil
+}
+
+// code returns what is known of the code object at addr, which it reads if that
+// is nothing.
+func (r *Reader) code(addr uint64) (*Code, error) {
+	if c := r.codes[addr]; c != nil {
+		return c, nil
+	}
+	return r.load(addr)
 }
 
 // weight is about what a code object takes of our memory.

@@ -9,8 +9,8 @@ import (
 )
 
 // chain starts testdata/chain.py and samples its thread until all is known.
-func chain(t testing.TB) *Thread {
-	p := startPython(t, interpreters(t)[0], nil, filepath.Join("testdata", "chain.py"))
+func chain(t testing.TB, path string) *Thread {
+	p := startPython(t, path, withOtel(t, path), filepath.Join("testdata", "chain.py"))
 	var ident uint64
 	p.read(t, &ident)
 	r := p.open(t)
@@ -36,7 +36,11 @@ func chain(t testing.TB) *Thread {
 
 // TestSampleAllocates nothing, once everything is known.
 func TestSampleAllocates(t *testing.T) {
-	thread := chain(t)
+	withInterpreters(t, sampleAllocates)
+}
+
+func sampleAllocates(t *testing.T, path string) {
+	thread := chain(t, path)
 	n := testing.AllocsPerRun(200, func() {
 		if err := thread.Sample(); err != nil {
 			t.Fatal(err)
@@ -48,7 +52,7 @@ func TestSampleAllocates(t *testing.T) {
 }
 
 func BenchmarkSample(b *testing.B) {
-	thread := chain(b)
+	thread := chain(b, interpreter(b, 11))
 	b.ReportAllocs()
 	for b.Loop() {
 		if err := thread.Sample(); err != nil {
@@ -58,7 +62,7 @@ func BenchmarkSample(b *testing.B) {
 }
 
 func BenchmarkGeneration(b *testing.B) {
-	r := chain(b).r
+	r := chain(b, interpreter(b, 11)).r
 	for b.Loop() {
 		if _, err := r.Generation(); err != nil {
 			b.Fatal(err)

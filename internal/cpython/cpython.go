@@ -87,8 +87,21 @@ type Reader struct {
 	stamps batch // what proves the code on that stack, while the former is still looked at
 }
 
-// NewReader returns a Reader for the interpreter at image: [ErrUnsupported].
+// NewReader returns a Reader for the interpreter at image: [ErrUnsupported],
+// also where memory does not look as that version's should.
 func NewReader(mem Memory, image Image) (*Reader, error) {
+	r, err := newReader(mem, image)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.check(); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// newReader returns a Reader for memory that is as it should be.
+func newReader(mem Memory, image Image) (*Reader, error) {
 	layout, err := layoutOf(image.Version)
 	if err != nil {
 		return nil, err

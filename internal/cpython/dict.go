@@ -86,7 +86,7 @@ func (w *walk) find(dict uint64, match func(key uint64) (bool, error)) slot {
 			return slot{}
 		}
 		if found && values != 0 {
-			return w.slot(values + 8*i)
+			return w.slot(values + l.valuesHeader + 8*i)
 		}
 		if found && value != 0 {
 			return slot{table.addr + i*table.entrySize + table.valueAt, value}

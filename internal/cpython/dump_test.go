@@ -61,7 +61,7 @@ func calls(frames []Frame) []call {
 
 // session reads all that there is: threads, names, stacks, spans.
 func session(mem Memory, image Image) (outcome, error) {
-	r, err := NewReader(mem, image)
+	r, err := newReader(mem, image)
 	if err != nil {
 		return nil, err
 	}

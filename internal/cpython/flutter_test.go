@@ -19,7 +19,7 @@ var flutterFor = flag.Duration("flutter", 800*time.Millisecond, "how long TestFl
 // may be seen that they do not make, and what costs the same has to be seen
 // equally often.
 func TestFlutter(t *testing.T) {
-	for _, mode := range []string{"chains", "recursion", "generators", "coroutines", "entries", "exceptions"} {
+	for _, mode := range []string{"chains", "recursion", "generators", "coroutines", "entries", "exceptions", "instances"} {
 		t.Run(mode, func(t *testing.T) {
 			withPython("flutter.py "+mode, t, func(t *testing.T, p *python) {
 				flutter(t, p, mode)

@@ -22,7 +22,7 @@ type pristine struct {
 func findAll(t testing.TB) pristine {
 	t.Helper()
 	d := openDump(t, 64<<20)
-	r, err := NewReader(d, d.Image)
+	r, err := newReader(d, d.Image)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,8 @@ func findAll(t testing.TB) pristine {
 func provoke(t testing.TB, mem Memory, image Image, p pristine) {
 	t.Helper()
 	begin := time.Now()
-	r, err := NewReader(mem, image)
+	_, _ = NewReader(mem, image)
+	r, err := newReader(mem, image)
 	if err != nil {
 		t.Fatal(err)
 	}

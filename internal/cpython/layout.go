@@ -12,7 +12,8 @@ type layout struct {
 	threadsHead      uint64 // in threads
 	threadsSize      uint64
 	interpModules    uint64 // sys.modules
-	gilHolder        uint64 // _PyRuntime.ceval.gil.last_holder
+	gil              uint64 // pointer to the GIL, in the interpreter; 0: it is in _PyRuntime
+	gilHolder        uint64 // last_holder, in the GIL or in _PyRuntime
 	gilLocked        uint64 // int, after it
 
 	thread  threadLayout
@@ -25,16 +26,22 @@ type layout struct {
 
 	tupleItems uint64
 	bytesData  uint64
-	intSize    uint64 // signed count of digits
+	intSize    uint64 // count of digits, and the sign
+	intTagged  bool   // the sign is in the lowest bits, the count above them (3.12)
 	intDigits  uint64 // 30 bits each
 
 	lines lineFormat
+
+	// What the interpreter has to say of itself at _PyRuntime, by the number of
+	// the word in _Py_DebugOffsets (3.13).
+	published func(*layout) map[int]uint64
 }
 
 type threadLayout struct {
 	next, interp    uint64
 	ident, nativeID uint64
 	context         uint64
+	current         uint64 // pointer to the current frame (3.13); 0: it is in the C frame
 	cframe          uint64 // pointer to the C frame of the innermost eval loop
 	cframeCurrent   uint64 // in which its current frame is
 	rootCframe      uint64 // the C frame outside of any eval loop
@@ -50,7 +57,7 @@ type threadLayout struct {
 type frameLayout struct {
 	code, previous, instr uint64
 	stackTop              uint64 // int32: -1 while the frame runs
-	entry                 uint64 // bool: first frame of its eval loop
+	entry                 uint64 // bool: first frame of its eval loop; 0: below that is a trampoline
 	owner                 uint64
 	size                  uint64 // without locals
 }
@@ -59,6 +66,7 @@ type codeLayout struct {
 	stackSize, firstLine, localsPlus    uint64 // int32
 	globals, locals                     uint64 // tuples of the names it uses
 	fileName, name, qualName, lineTable uint64
+	firstTraceable                      uint64 // int32, in instructions; 0: not there
 	bytecode                            uint64
 	stampFrom, stampTo                  uint64 // what tells one code object from another
 	size                                uint64
@@ -78,14 +86,34 @@ type dictLayout struct {
 	entries                    uint64 // count of used entries
 	header                     uint64
 	generalEntry, unicodeEntry uint64 // sizes
+	valuesHeader               uint64 // of PyDictValues
 }
 
 type typeLayout struct {
 	name, flags, dictOffset uint64
 	cachedKeys              uint64
+	basicSize               uint64
 	managedDictBit          uint
-	valuesBefore            uint64 // the pointer to an object's values lies before it
-	dictBefore              uint64 // likewise the pointer to its dict
+	inlineBit               uint // the type's objects have inlineValues
+	attributes              attributes
+}
+
+// attributes is how a version keeps the attributes of an object whose type
+// manages them: in an array of values, or in a dict (pycore_object.h).
+type attributes uint8
+
+const (
+	twoPointers  attributes = iota // 3.11: to the values and to the dict
+	taggedWord                     // 3.12: to either; bit 0 tells values
+	inlineValues                   // 3.13: to the dict, else the values follow the object
+)
+
+// before is how far before the object its pointers lie.
+func (a attributes) before() uint64 {
+	if a == twoPointers {
+		return 32
+	}
+	return 24
 }
 
 type contextLayout struct {
@@ -107,7 +135,7 @@ const (
 	maxChunks       = 512
 	maxChunkSize    = 16 << 20
 	maxDataStack    = 32 << 20 // all chunks of a thread
-	maxGenerators   = 512      // generator and coroutine frames on one stack
+	maxOutside      = 512      // frames of one stack that are not on the data stack
 	maxCollisions   = 64
 	maxEntries      = 1 << 16 // of a dict
 	maxRunes        = 4096    // of a string
@@ -124,11 +152,18 @@ const (
 	varSize    = 16 // PyVarObject.ob_size
 )
 
+// Supported says which versions of CPython can be read.
+const Supported = "3.11 to 3.13"
+
 // layoutOf returns the layout of a version: [ErrUnsupported].
 func layoutOf(v Version) (*layout, error) {
 	switch {
 	case v[0] == 3 && v[1] == 11:
 		return &layout311, nil
+	case v[0] == 3 && v[1] == 12:
+		return &layout312, nil
+	case v[0] == 3 && v[1] == 13:
+		return &layout313, nil
 	}
-	return nil, fmt.Errorf("CPython %s is %w yet, 3.11 is", v, ErrUnsupported)
+	return nil, fmt.Errorf("CPython %s is %w yet, %s are", v, ErrUnsupported, Supported)
 }

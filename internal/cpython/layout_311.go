@@ -58,8 +58,9 @@ var layout311 = layout{
 	typ: typeLayout{
 		name: 24, flags: 168, dictOffset: 288,
 		cachedKeys:     872,
+		basicSize:      32,
 		managedDictBit: 4,
-		valuesBefore:   32, dictBefore: 24,
+		attributes:     twoPointers,
 	},
 	context: contextLayout{
 		vars: 24, varHash: 56,

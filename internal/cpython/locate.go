@@ -73,7 +73,7 @@ func inspect(file *proc.Image) (Image, error) {
 	var err error
 	if image.Runtime, err = file.Symbol("_PyRuntime"); err != nil {
 		if _, pypy := file.Symbol("pypy_main_startup"); pypy == nil {
-			return image, fmt.Errorf("PyPy is %w, CPython 3.11 is", ErrUnsupported)
+			return image, fmt.Errorf("PyPy is %w, CPython %s are", ErrUnsupported, Supported)
 		}
 		// CPython had no _PyRuntime up to 3.6.
 		if _, old := file.Symbol("Py_Initialize"); old == nil {

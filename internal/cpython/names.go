@@ -53,7 +53,8 @@ func (r *Reader) idents(table *keysTable) map[uint64]uint64 {
 	for i := range n {
 		object := keys.ranges[i].Buf
 		var ident uint64
-		for d := min(le.Uint64(object[r.layout.intSize:]), digits); d > 0; d-- {
+		count, _ := r.layout.digits(le.Uint64(object[r.layout.intSize:]))
+		for d := min(count, digits); d > 0; d-- {
 			ident = ident<<30 | uint64(le.Uint32(object[r.layout.intDigits+4*(d-1):]))
 		}
 		found[ident] = values[i]

@@ -93,6 +93,16 @@ func decodeRunes(raw []byte, kind uint64) (string, error) {
 	return b.String(), nil
 }
 
+// digits returns how many digits an int has by the word that says so; not ok
+// when it is negative.
+func (l *layout) digits(size uint64) (count uint64, ok bool) {
+	const shift, sign, negative = 3, 3, 2 // pycore_long.h
+	if l.intTagged {
+		return size >> shift, size&sign != negative
+	}
+	return size, int64(size) >= 0
+}
+
 // cString reads a C string of at most 64 bytes that lies within one page.
 func (r *Reader) cString(addr uint64) (string, error) {
 	buf, err := r.read(addr, min(64, 4096-addr%4096))

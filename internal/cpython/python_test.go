@@ -5,6 +5,7 @@ package cpython
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -25,40 +26,47 @@ type python struct {
 }
 
 // withPython runs a program of testdata, with arguments, which prints a line
-// when it is ready, in every CPython 3.11 there is: the one of the test environment, which has
-// OpenTelemetry, and Debian's, which is linked statically.
+// when it is ready, in every supported CPython there is.
 func withPython(program string, t *testing.T, test func(*testing.T, *python)) {
 	t.Helper()
-	for _, path := range interpreters(t) {
-		t.Run(filepath.Base(path), func(t *testing.T) {
-			args := strings.Fields(program)
-			args[0] = filepath.Join("testdata", args[0])
-			test(t, startPython(t, path, nil, args...))
-		})
+	args := strings.Fields(program)
+	args[0] = filepath.Join("testdata", args[0])
+	withInterpreters(t, func(t *testing.T, path string) {
+		test(t, startPython(t, path, nil, args...))
+	})
+}
+
+// withInterpreters runs a test in every supported CPython there is. Of 3.11
+// that is the one of the test environment, which has OpenTelemetry, and
+// Debian's, which is linked statically.
+func withInterpreters(t *testing.T, test func(t *testing.T, path string)) {
+	t.Helper()
+	for minor := 11; minor <= 13; minor++ {
+		t.Run(fmt.Sprintf("3.%d", minor), func(t *testing.T) { test(t, interpreter(t, minor)) })
+	}
+	const debian = "/usr/bin/python3.11"
+	if _, err := os.Stat(debian); err == nil && interpreter(t, 11) != debian {
+		t.Run("debian", func(t *testing.T) { test(t, debian) })
 	}
 }
 
-// interpreters lists the interpreters to test; without any the test is skipped.
-func interpreters(t testing.TB) []string {
+// interpreter returns the path of a CPython 3.minor; where there is none the
+// test is skipped.
+func interpreter(t testing.TB, minor int) string {
 	t.Helper()
-	found := findPython(11)
+	found := findPython(minor)
 	if found == "" {
-		if os.Getenv("CI") != "" {
+		if minor == 11 && os.Getenv("CI") != "" {
 			t.Fatal("no CPython 3.11 found")
 		}
-		t.Skip("no CPython 3.11 found; SPANFLAME_TEST_PYTHON names one")
+		t.Skipf("no CPython 3.%d found; SPANFLAME_TEST_PYTHON names that of 3.11", minor)
 	}
 	// pyenv's shim is a script that becomes Python.
 	out, err := exec.Command(found, "-c", "import sys; print(sys.executable)").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := []string{strings.TrimSpace(string(out))}
-	const debian = "/usr/bin/python3.11"
-	if _, err := os.Stat(debian); err == nil && all[0] != debian {
-		all = append(all, debian)
-	}
-	return all
+	return strings.TrimSpace(string(out))
 }
 
 // startPython starts an interpreter; it ends with the test at the latest.
@@ -135,7 +143,28 @@ func threads(t testing.TB, r *Reader) map[uint64]*Thread {
 	return all
 }
 
-// hasOtel reports whether an interpreter has the OpenTelemetry SDK.
-func hasOtel(path string) bool {
-	return exec.Command(path, "-c", "import opentelemetry.sdk.trace").Run() == nil
+// withOtel returns what an interpreter's environment needs for the OpenTelemetry
+// SDK, that of the environment for 3.11 if it has none of its own: it is written
+// in Python. Without it the test is skipped.
+func withOtel(t testing.TB, path string) []string {
+	t.Helper()
+	has := func(env ...string) bool {
+		cmd := exec.Command(path, "-c", "import opentelemetry.sdk.trace")
+		cmd.Env = append(os.Environ(), env...)
+		return cmd.Run() == nil
+	}
+	if has() {
+		return nil
+	}
+	const packages = "import sysconfig; print(sysconfig.get_path('purelib'))"
+	if other := findPython(11); other != "" {
+		if out, err := exec.Command(other, "-c", packages).Output(); err == nil {
+			env := "PYTHONPATH=" + strings.TrimSpace(string(out))
+			if has(env) {
+				return []string{env}
+			}
+		}
+	}
+	t.Skip("OpenTelemetry is not installed for " + path)
+	return nil
 }

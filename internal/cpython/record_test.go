@@ -13,10 +13,8 @@ import (
 // TestRecord reads a live interpreter as TestReplay reads a recorded one, which
 // it records anew with -update.
 func TestRecord(t *testing.T) {
-	path, env := interpreters(t)[0], []string(nil)
-	if !hasOtel(path) {
-		t.Skip("OpenTelemetry is not installed for " + path)
-	}
+	path := interpreter(t, 11)
+	env := withOtel(t, path)
 	program := filepath.Join("testdata", "spans.py")
 	const debian = "/usr/bin/python3.11"
 	if _, err := os.Stat(debian); err == nil && *update {

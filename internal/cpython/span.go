@@ -164,7 +164,8 @@ func (w *walk) integer(addr uint64) []byte {
 		w.err = w.r.readInto(object[:8], addr+size)
 	}
 	if w.err == nil {
-		w.err = w.r.readInto(object[8:8+4*min(le.Uint64(object), maxDigits)], addr+size+8)
+		count, _ := w.r.layout.digits(le.Uint64(object))
+		w.err = w.r.readInto(object[8:8+4*min(count, maxDigits)], addr+size+8)
 	}
 	return object
 }
@@ -173,8 +174,8 @@ func (w *walk) integer(addr uint64) []byte {
 // what was read of it.
 func (w *walk) value(addr uint64, object []byte) []byte {
 	var value [16]byte
-	count := le.Uint64(object)
-	if count > maxDigits {
+	count, ok := w.r.layout.digits(le.Uint64(object))
+	if !ok || count > maxDigits {
 		w.fail(errMalformed) // negative, or longer than any id
 	}
 	if w.err != nil {

@@ -23,13 +23,9 @@ func (s *inSpan) UnmarshalJSON(text []byte) error {
 }
 
 // startSpans runs testdata/spans.py where OpenTelemetry is installed.
-func startSpans(t testing.TB) (*python, map[string]inSpan) {
+func startSpans(t testing.TB, path string) (*python, map[string]inSpan) {
 	t.Helper()
-	path := interpreters(t)[0]
-	if !hasOtel(path) {
-		t.Skip("OpenTelemetry is not installed for " + path)
-	}
-	p := startPython(t, path, nil, filepath.Join("testdata", "spans.py"))
+	p := startPython(t, path, withOtel(t, path), filepath.Join("testdata", "spans.py"))
 	var want map[string]inSpan
 	p.read(t, &want)
 	r := p.open(t)
@@ -67,7 +63,11 @@ func seenIn(t *testing.T, r *Reader, thread *Thread, name string) inSpan {
 // TestParkedSpans compares the spans of threads that hold still with what the
 // program knows of them.
 func TestParkedSpans(t *testing.T) {
-	p, want := startSpans(t)
+	withInterpreters(t, parkedSpans)
+}
+
+func parkedSpans(t *testing.T, path string) {
+	p, want := startSpans(t, path)
 	all := threads(t, p.reader)
 	for key, want := range want {
 		ident, _ := strconv.ParseUint(key, 10, 64)
@@ -102,11 +102,11 @@ func TestParkedSpans(t *testing.T) {
 // TestMovingSpans samples threads that are in a new span every few
 // microseconds: none may be linked to that of another moment.
 func TestMovingSpans(t *testing.T) {
-	path := interpreters(t)[0]
-	if !hasOtel(path) {
-		t.Skip("OpenTelemetry is not installed for " + path)
-	}
-	p := startPython(t, path, nil, filepath.Join("testdata", "moving.py"))
+	withInterpreters(t, movingSpans)
+}
+
+func movingSpans(t *testing.T, path string) {
+	p := startPython(t, path, withOtel(t, path), filepath.Join("testdata", "moving.py"))
 	var idents []uint64
 	p.read(t, &idents)
 	r := p.open(t)

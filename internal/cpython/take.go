@@ -3,6 +3,7 @@ package cpython
 import (
 	"bytes"
 	"hash/maphash"
+	"slices"
 )
 
 // take is one reading of a thread, and the walk through it. The order in which
@@ -14,6 +15,8 @@ type take struct {
 	head, cframeBuf []byte
 	gil             []byte
 	gensA, gensB    [][]byte
+	tramA, tramB    []byte // the window of trampolines
+	tramLo          uint64
 	chunks          [][]byte // newest first, like Thread.chunks
 	// The same once before and once after, if thrice.
 	chunksBefore, chunksAfter [][]byte
@@ -31,14 +34,16 @@ type take struct {
 	gens      []uint64 // frames outside the data stack that the walk met
 	stamps    comparison
 	truncated bool
+	steps     int // through trampolines
 }
 
 // rawFrame is a frame as it was read.
 type rawFrame struct {
 	addr, code, previous, instr uint64
 	stackTop                    int32
-	entry                       bool
-	outside                     bool // in a generator object, not on the data stack
+	entry                       bool // the first of its eval loop
+	outside                     bool // in a generator object or on the C stack, not on the data stack
+	trampoline                  bool // no call, but where C code entered an eval loop (3.12)
 	known                       *Code
 }
 
@@ -53,7 +58,7 @@ func (k *take) read(t *Thread) error {
 	r, l := t.r, &t.r.layout.thread
 	r.batch.start()
 	k.head = r.batch.want(t.Ref.addr, l.size)
-	k.gil = r.batch.want(r.Image.Runtime+r.layout.gilHolder, gilSize)
+	k.gil = r.batch.want(t.Ref.gil, gilSize)
 	if lo, n := t.cframes.window(l.cframeCurrent + 8); n > 0 {
 		k.cframeBuf = r.batch.want(lo, n)
 	}
@@ -65,6 +70,10 @@ func (k *take) read(t *Thread) error {
 		}
 	}
 	k.gensA = k.want(t, k.gensA)
+	lo, n := t.trampolines.window(r.layout.frame.size)
+	if k.tramA, k.tramLo = nil, lo; n > 0 {
+		k.tramA = r.batch.want(lo, n)
+	}
 	stack := len(r.batch.ranges)
 	if k.thrice {
 		k.chunksBefore = t.wantChunks(k.chunksBefore)
@@ -74,21 +83,25 @@ func (k *take) read(t *Thread) error {
 		k.chunksAfter = t.wantChunks(k.chunksAfter)
 	}
 	above := len(r.batch.ranges)
+	if n > 0 {
+		k.tramB = r.batch.want(lo, n)
+	}
 	k.gensB = k.want(t, k.gensB)
 	if k.proved {
 		k.after.append(&r.batch, &t.recheck)
 	}
 	k.tail = r.batch.want(t.Ref.addr+l.context, 8)
 
-	n, err := r.mem.Read(r.batch.ranges)
-	if err != nil {
-		if n >= stack && n < above {
+	if read, err := r.mem.Read(r.batch.ranges); err != nil {
+		if read >= stack && read < above {
 			t.chunks = t.chunks[:0] // its newest chunk was just given back
 			return errChunkGone
 		}
 		return err
 	}
-	k.cframe = le.Uint64(k.head[l.cframe:])
+	if l.current == 0 {
+		k.cframe = le.Uint64(k.head[l.cframe:])
+	}
 	k.context = le.Uint64(k.head[l.context:])
 	k.chunk = le.Uint64(k.head[l.chunk:])
 	k.stackTop = le.Uint64(k.head[l.stackTop:])
@@ -149,20 +162,14 @@ const (
 
 // walk follows the stack from the frame that ran when the data stack was read.
 func (k *take) walk(t *Thread) ([]rawFrame, verdict) {
-	k.frames, k.gens, k.truncated = k.frames[:0], k.gens[:0], false
-	if k.cframe == 0 {
-		return k.frames, whole
-	}
-	current := le.Uint64(k.cframeBuf[k.cframe-t.cframes.lo+t.r.layout.thread.cframeCurrent:])
+	k.frames, k.gens, k.truncated, k.steps = k.frames[:0], k.gens[:0], false, 0
+	current, v := k.current(t)
 	if current == 0 {
-		if k.cframe == t.Ref.addr+t.r.layout.thread.rootCframe {
-			return k.frames, whole // it runs no Python code
-		}
-		return nil, between // an eval loop begins, or its C frame is gone
+		return k.frames, v
 	}
 	result := whole
 	for addr := k.running(t, current); addr != 0; {
-		if len(k.frames) == maxFrames || len(k.gens) > maxGenerators {
+		if len(k.frames) == maxFrames || len(k.gens) > maxOutside {
 			k.truncated = true
 			break
 		}
@@ -171,23 +178,49 @@ func (k *take) walk(t *Thread) ([]rawFrame, verdict) {
 			return nil, torn
 		}
 		result = min(result, v)
-		if n := len(k.frames); n > 0 && !k.frames[n-1].entry && f.stackTop < 0 {
-			return nil, torn // its caller runs: the call is over
+		n := len(k.frames)
+		switch {
+		case !f.trampoline:
+			if n > 0 && !k.frames[n-1].entry && f.stackTop < 0 {
+				return nil, torn // its caller runs: the call is over
+			}
+			k.frames = append(k.frames, f)
+		case n > 0:
+			k.frames[n-1].entry = true
 		}
-		k.frames = append(k.frames, f)
 		addr = f.previous
 	}
 	if result == missing {
-		t.gens = append(t.gens[:0], k.gens...)
+		t.remember(k.gens)
 		return nil, missing
 	}
 	if !k.truncated && !k.atBase(t) {
 		return nil, torn
 	}
+	if len(k.frames) == 0 {
+		return k.frames, result // its last call has ended
+	}
 	if top := &k.frames[0]; top.stackTop != running && !t.settled(top) {
 		return nil, between
 	}
 	return k.frames, result
+}
+
+// current returns the frame that the thread's state says is the current one;
+// without one, what that means.
+func (k *take) current(t *Thread) (uint64, verdict) {
+	l := &t.r.layout.thread
+	if l.current != 0 {
+		return le.Uint64(k.head[l.current:]), whole
+	}
+	if k.cframe == 0 {
+		return 0, whole
+	}
+	current := le.Uint64(k.cframeBuf[k.cframe-t.cframes.lo+l.cframeCurrent:])
+	if current == 0 && k.cframe != t.Ref.addr+l.rootCframe {
+		return 0, between // an eval loop begins, or its C frame is gone
+	}
+	return current, whole // if 0, it runs no Python code
 }
 
 // atBase reports whether the outermost of the frames that lie on the data stack
@@ -239,6 +272,13 @@ func (k *take) frame(t *Thread, addr uint64) (rawFrame, verdict) {
 			return t.r.parseFrame(addr, buf[from:]), whole
 		}
 	}
+	if t.trampolines.has(addr) {
+		var callee *rawFrame
+		if n := len(k.frames); n > 0 {
+			callee = &k.frames[n-1]
+		}
+		return k.trampoline(t, addr, callee)
+	}
 	for _, seen := range k.gens {
 		if seen == addr {
 			return rawFrame{}, torn // a cycle
@@ -254,7 +294,7 @@ func (k *take) frame(t *Thread, addr uint64) (rawFrame, verdict) {
 		f, again := t.r.parseFrame(addr, k.gensA[i]), t.r.parseFrame(addr, k.gensB[i])
 		f.outside, again.outside = true, true
 		caller := len(k.frames) > 0
-		if f.code != again.code || f.previous != again.previous || caller && f.instr != again.instr {
+		if f.code != again.code || f.previous != again.previous || f.trampoline != again.trampoline || caller && f.instr != again.instr {
 			return f, torn
 		}
 		return f, whole
@@ -265,7 +305,44 @@ func (k *take) frame(t *Thread, addr uint64) (rawFrame, verdict) {
 	}
 	f := t.r.parseFrame(addr, buf)
 	f.outside = true
+	if f.trampoline && t.trampolines.extend(addr) {
+		k.gens = k.gens[:position]
+	}
 	return f, missing
+}
+
+// trampoline returns a trampoline of the window, which was read before and
+// after the data stack. What it says of its caller is right when it was the
+// same both times, or when the callee lies right after that caller.
+func (k *take) trampoline(t *Thread, addr uint64, callee *rawFrame) (rawFrame, verdict) {
+	from := addr - k.tramLo
+	if addr < k.tramLo || from+t.r.layout.frame.size > uint64(len(k.tramA)) {
+		return rawFrame{}, missing // the window has just grown
+	}
+	a, b := t.r.parseFrame(addr, k.tramA[from:]), t.r.parseFrame(addr, k.tramB[from:])
+	k.steps++
+	switch {
+	case k.steps > maxFrames:
+		return rawFrame{}, torn // a cycle
+	case a.trampoline && b.trampoline && a.previous == b.previous, b.trampoline && k.adjacent(t, b.previous, callee):
+		return b, whole
+	case a.trampoline && k.adjacent(t, a.previous, callee):
+		return a, whole
+	}
+	return rawFrame{}, torn
+}
+
+// adjacent reports whether a frame lies right after its caller.
+func (k *take) adjacent(t *Thread, caller uint64, callee *rawFrame) bool {
+	if callee == nil || callee.outside {
+		return false
+	}
+	f, ok := k.onStack(t, caller)
+	if !ok {
+		return false
+	}
+	code, err := t.r.code(f.code)
+	return err == nil && f.addr+code.frameSize == callee.addr
 }
 
 func (r *Reader) parseFrame(addr uint64, b []byte) rawFrame {
@@ -276,9 +353,15 @@ func (r *Reader) parseFrame(addr uint64, b []byte) rawFrame {
 		previous: le.Uint64(b[l.previous:]),
 		instr:    le.Uint64(b[l.instr:]),
 		stackTop: int32(le.Uint32(b[l.stackTop:])),
-		entry:    b[l.entry] != 0,
+		entry:    l.entry != 0 && b[l.entry] != 0,
+
+		trampoline: l.entry == 0 && b[l.owner] == ownedByCStack,
 	}
 }
+
+// ownedByCStack is the owner of a trampoline, which lies among the local
+// variables of an eval loop: FRAME_OWNED_BY_CSTACK of 3.12 and 3.13.
+const ownedByCStack = 3
 
 // running returns the frame that ran when the data stack was read. That is
 // seldom the current frame, which was read a microsecond earlier: calls may
@@ -288,6 +371,9 @@ func (k *take) running(t *Thread, current uint64) uint64 {
 	for range maxClimb {
 		f, ok := k.onStack(t, addr)
 		if !ok {
+			if f, known := k.outside(t, addr); known && f.trampoline || t.trampolines.has(addr) {
+				break // C code has called it: the same
+			}
 			return addr // outside the data stack
 		}
 		top, open := k.climb(t, f)
@@ -316,20 +402,40 @@ func (k *take) climb(t *Thread, f rawFrame) (top uint64, open bool) {
 		if f.stackTop == running {
 			top = f.addr
 		}
-		code := t.r.codes[f.code]
-		if code == nil {
-			var err error
-			if code, err = t.r.load(f.code); err != nil {
-				break
-			}
+		code, err := t.r.code(f.code)
+		if err != nil {
+			break
 		}
 		callee, found := k.onStack(t, f.addr+code.frameSize)
-		if !found || callee.previous != f.addr || callee.code == 0 || !callee.entry && f.stackTop == running {
+		if !found || callee.code == 0 {
+			break
+		}
+		if from, known := k.outside(t, callee.previous); known && from.trampoline {
+			callee.previous, callee.entry = from.previous, true
+		} else if t.trampolines.has(callee.previous) {
+			from, v := k.trampoline(t, callee.previous, &callee)
+			if v != whole {
+				break
+			}
+			callee.previous, callee.entry = from.previous, true
+		} else if !known && t.r.layout.frame.entry == 0 && t.chunkOf(callee.previous) < 0 {
+			return top, true // perhaps through a trampoline
+		}
+		if callee.previous != f.addr || !callee.entry && f.stackTop == running {
 			break
 		}
 		f = callee
 	}
 	return top, f.addr != top
+}
+
+// outside returns the frame at addr, if it lies outside the data stack and was
+// read.
+func (k *take) outside(t *Thread, addr uint64) (rawFrame, bool) {
+	if i := slices.Index(t.gens, addr); i >= 0 {
+		return t.r.parseFrame(addr, k.gensA[i]), true
+	}
+	return rawFrame{}, false
 }
 
 // onStack returns the frame at addr of the data stack's newest chunk.
@@ -365,4 +471,18 @@ func (w *cframeWindow) window(size uint64) (addr, n uint64) {
 		return 0, 0
 	}
 	return w.lo, w.hi - w.lo + size
+}
+
+// extend makes the window hold a trampoline too, if that is not far above what
+// it holds. It follows calls, which go down the C stack.
+func (w *cframeWindow) extend(addr uint64) bool {
+	if w.hi != 0 && addr > w.lo+maxCFrameSpread {
+		return false
+	}
+	if w.hi == 0 {
+		w.lo, w.hi = addr, addr
+	}
+	w.lo = min(w.lo, addr)
+	w.hi = min(max(w.hi, addr), w.lo+maxCFrameSpread)
+	return true
 }

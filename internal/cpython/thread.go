@@ -37,13 +37,17 @@ type Thread struct {
 
 	r       *Reader
 	cframes cframeWindow
-	chunks  []chunk // the data stack, newest first
-	reach   uint64  // how far to read above its top
-	gens    []uint64
-	proof   proof
-	proofOf uint64 // the context that the proof starts from; 0: no proof
-	proven  Span   // what the proof proves
-	recheck gather // how to read the proof again
+	// Where trampolines were lately.
+	trampolines cframeWindow
+	chunks      []chunk  // the data stack, newest first
+	reach       uint64   // how far to read above its top
+	gens        []uint64 // frames outside the data stack
+	spare       []uint64 // for the next gens
+	tries       int      // readings for this sample so far
+	proof       proof
+	proofOf     uint64 // the context that the proof starts from; 0: no proof
+	proven      Span   // what the proof proves
+	recheck     gather // how to read the proof again
 
 	take take
 	have bool   // a stack of this sample, if not its span
@@ -67,6 +71,7 @@ func (t *Thread) Sample() error {
 	t.take.thrice = false
 	var failed error
 	for try := range maxTries {
+		t.tries = try
 		done, err := t.try(try)
 		if done {
 			return nil
@@ -91,7 +96,7 @@ func (t *Thread) Sample() error {
 
 // forget drops all that was expected: some of it can no longer be read.
 func (t *Thread) forget() {
-	t.cframes, t.chunks, t.gens, t.proofOf = cframeWindow{}, t.chunks[:0], t.gens[:0], 0
+	t.cframes, t.trampolines, t.chunks, t.gens, t.proofOf = cframeWindow{}, cframeWindow{}, t.chunks[:0], t.gens[:0], 0
 }
 
 // try reads once what is expected and walks it. It is not done when something
@@ -241,12 +246,28 @@ func (t *Thread) contiguous(raw []rawFrame) bool {
 		if f.outside {
 			continue
 		}
-		if callee != nil && callee.addr != f.addr+f.known.frameSize && t.chunkOf(callee.addr) == t.chunkOf(f.addr) {
+		if callee != nil && t.chunkOf(callee.addr) == t.chunkOf(f.addr) && !t.follows(callee, f) {
 			return false
 		}
 		callee = f
 	}
 	return true
+}
+
+// follows reports whether a callee lies right after its caller, or after a call
+// that is over and whose variables are being dropped: the callee is a
+// destructor, which CPython runs as if the caller had called it.
+func (t *Thread) follows(callee, caller *rawFrame) bool {
+	after := caller.addr + caller.known.frameSize
+	if callee.addr == after {
+		return true
+	}
+	dying, ok := t.take.onStack(t, after)
+	if !callee.entry || !ok || dying.previous != caller.addr && !t.trampolines.has(dying.previous) {
+		return false
+	}
+	code, err := t.r.code(dying.code)
+	return err == nil && callee.addr == after+code.frameSize
 }
 
 func (t *Thread) chunkOf(addr uint64) int {
@@ -282,9 +303,14 @@ func (t *Thread) accept(raw []rawFrame, proven bool) {
 	t.have = true
 	t.Frames = slices.Grow(t.Frames[:0], len(raw))
 	for i := range raw {
-		t.Frames = append(t.Frames, Frame{raw[i].known, int32(raw[i].offset(t))})
+		if !raw[i].known.hidden {
+			t.Frames = append(t.Frames, Frame{raw[i].known, int32(raw[i].offset(t))})
+		}
 	}
 	t.reach /= 2
+	if t.take.steps == 0 {
+		t.trampolines = cframeWindow{} // they are elsewhere
+	}
 	t.Truncated, t.GIL = t.take.truncated, t.take.holdsGIL(t)
 	t.Span, t.Proven = Span{}, proven
 	if proven {
@@ -292,6 +318,31 @@ func (t *Thread) accept(raw []rawFrame, proven bool) {
 	}
 	t.take.twice = !proven
 	t.gens = append(t.gens[:0], t.take.gens...)
+}
+
+// maxRecent bounds the frames that are read because they were on the stack in an
+// earlier reading for the same sample.
+const maxRecent = 16
+
+// remember makes gens what is expected outside the data stack. Coroutines that
+// take turns may come and go faster than they are met: after many readings, some
+// of those that were expected so far stay. Not before: reading them takes time,
+// which favours stacks that have fewer.
+func (t *Thread) remember(gens []uint64) {
+	old := t.gens
+	t.gens = append(t.spare[:0], gens...)
+	t.spare = old
+	if t.tries < maxTries/2 {
+		return
+	}
+	for _, addr := range old {
+		if len(t.gens) == len(gens)+maxRecent {
+			return
+		}
+		if !slices.Contains(gens, addr) {
+			t.gens = append(t.gens, addr)
+		}
+	}
 }
 
 // SpanEnded reads whether the span of the last sample has ended since, for a

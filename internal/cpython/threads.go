@@ -9,6 +9,7 @@ import (
 type ThreadRef struct {
 	addr   uint64 // of its PyThreadState
 	interp uint64
+	gil    uint64 // where the GIL's holder is
 	// Ident is what threading.get_ident returns in it.
 	Ident uint64
 	// NativeID is the kernel's thread id, in the target's pid namespace. After a
@@ -97,6 +98,10 @@ func (r *Reader) Threads() ([]ThreadRef, error) {
 			return refs, err
 		}
 		from := len(refs)
+		gil, err := r.gilOf(interp)
+		if err != nil {
+			return refs, err
+		}
 		for addr != 0 {
 			if len(refs) == maxThreads || seen[addr] {
 				return refs, fmt.Errorf("list of threads: %w", errMalformed)
@@ -112,6 +117,7 @@ func (r *Reader) Threads() ([]ThreadRef, error) {
 			refs = append(refs, ThreadRef{
 				addr:     addr,
 				interp:   interp,
+				gil:      gil,
 				Ident:    le.Uint64(state[l.ident:]),
 				NativeID: le.Uint64(state[l.nativeID:]),
 			})
@@ -122,4 +128,13 @@ func (r *Reader) Threads() ([]ThreadRef, error) {
 		}
 	}
 	return refs, nil
+}
+
+// gilOf returns where the holder of an interpreter's GIL is.
+func (r *Reader) gilOf(interp uint64) (uint64, error) {
+	if r.layout.gil == 0 {
+		return r.Image.Runtime + r.layout.gilHolder, nil
+	}
+	gil, err := r.word(interp + r.layout.gil)
+	return gil + r.layout.gilHolder, err
 }

@@ -3,6 +3,7 @@ package cpython
 // typeInfo is what is known of a type object.
 type typeInfo struct {
 	flags      uint64
+	basicSize  uint64
 	dictOffset int64
 	keys       uint64         // ht_cached_keys
 	entries    uint64         // in keys when they were indexed
@@ -35,6 +36,11 @@ func (r *Reader) typeOf(addr uint64, attribute string) (*typeInfo, error) {
 		return nil, err
 	}
 	info := &typeInfo{flags: flags, dictOffset: int64(dictOffset), keys: keys, index: map[string]int{}}
+	if l.attributes == inlineValues {
+		if info.basicSize, err = r.word(addr + l.basicSize); err != nil {
+			return nil, err
+		}
+	}
 	if keys != 0 && flags>>l.managedDictBit&1 == 1 {
 		if err := r.indexKeys(info); err != nil {
 			return nil, err
@@ -80,10 +86,11 @@ func (t *typeInfo) attributeIndex(name string) (int, bool) {
 // attribute walks to an instance attribute.
 func (w *walk) attribute(object uint64, name string) slot {
 	l := &w.r.layout.typ
+	before := l.attributes.before()
 	head, info := w.head, w.info
 	if object != w.object {
-		w.ahead(object-l.valuesBefore, l.valuesBefore+objectType+8)
-		head = w.read(object-l.valuesBefore, l.valuesBefore+objectType+8)
+		w.ahead(object-before, before+objectType+8)
+		head = w.read(object-before, before+objectType+8)
 		info = nil
 	}
 	if w.err != nil {
@@ -91,26 +98,24 @@ func (w *walk) attribute(object uint64, name string) slot {
 	}
 	if _, ok := info.attributeIndex(name); !ok {
 		var err error
-		if info, err = w.r.typeOf(le.Uint64(head[l.valuesBefore+objectType:]), name); err != nil {
+		if info, err = w.r.typeOf(le.Uint64(head[before+objectType:]), name); err != nil {
 			w.fail(err)
 			return slot{}
 		}
 	}
 	w.object, w.head, w.info = object, head, info
 	if info.flags>>l.managedDictBit&1 == 1 {
-		if values := le.Uint64(head); values != 0 {
-			i, ok := info.index[name]
-			if !ok {
-				return slot{}
-			}
+		values, dict := w.managed(info, object, head)
+		if dict != 0 {
+			return w.named(dict, name)
+		}
+		if i, ok := info.index[name]; ok && values != 0 {
+			values += w.r.layout.dict.valuesHeader
 			if w.values != values {
 				w.values = values
 				w.ahead(values, 8*uint64(len(info.index)))
 			}
 			return w.slot(values + 8*uint64(i))
-		}
-		if dict := le.Uint64(head[l.valuesBefore-l.dictBefore:]); dict != 0 {
-			return w.named(dict, name)
 		}
 		return slot{}
 	}
@@ -120,4 +125,35 @@ func (w *walk) attribute(object uint64, name string) slot {
 		}
 	}
 	return slot{}
+}
+
+// managed returns where an object's attributes are: its values or its dict.
+func (w *walk) managed(info *typeInfo, object uint64, before []byte) (values, dict uint64) {
+	const valid = 3 // PyDictValues.valid
+	l := &w.r.layout.typ
+	word := le.Uint64(before)
+	switch l.attributes {
+	case twoPointers:
+		if word != 0 {
+			return word, 0
+		}
+		return 0, le.Uint64(before[8:])
+	case taggedWord:
+		if word&1 == 1 {
+			return word + 1, 0
+		}
+		return 0, word
+	}
+	if word != 0 || info.flags>>l.inlineBit&1 == 0 {
+		return 0, word
+	}
+	values = object + info.basicSize
+	if first := values + w.r.layout.dict.valuesHeader; w.values != first {
+		w.values = first
+		w.ahead(values, first-values+8*uint64(len(info.index)))
+	}
+	if w.read(values, w.r.layout.dict.valuesHeader)[valid] != 1 {
+		return 0, 0
+	}
+	return values, 0
 }

@@ -171,6 +171,44 @@ def exceptions():
     return step, [[name, "ra"], ["ra", "ra"], ["ra", "la"], [name, "rb"], ["rb", "rb"], ["rb", "lb"]]
 
 
+class A:
+    def __init__(self):
+        la()
+
+    def __del__(self):
+        lb()
+
+
+class B(A):
+    def __init__(self):
+        super().__init__()
+        lb()
+
+
+def drop():
+    return A() and 0
+
+
+def hold():
+    held = B()
+    return held is None
+
+
+def instances():
+    """Constructors, and destructors that run while a call ends."""
+
+    def step():
+        A()
+        drop()
+        hold()
+
+    name = step.__qualname__
+    edges = [[name, "A.__init__"], [name, "A.__del__"], ["A.__init__", "la"], ["A.__del__", "lb"]]
+    edges += [[name, "drop"], ["drop", "A.__init__"], ["drop", "A.__del__"]]
+    edges += [[name, "hold"], ["hold", "B.__init__"], ["hold", "A.__del__"], ["B.__init__", "A.__init__"], ["B.__init__", "lb"]]
+    return step, edges
+
+
 def loop(step):
     while True:
         step()

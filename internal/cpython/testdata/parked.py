@@ -88,6 +88,60 @@ def destructor():
     Dying()
 
 
+def holder(*_):
+    held = Dying()
+    return held is None
+
+
+def dying_locals():
+    holder()
+
+
+def dying_locals_of_callback():
+    return list(map(holder, [1]))
+
+
+def raising():
+    held = Dying()
+    raise KeyError(held is None)
+
+
+def dying_by_exception():
+    try:
+        raising()
+    except KeyError as e:
+        e.__traceback__ = None
+
+
+class Base:
+    def __init__(self, stop):
+        if stop:
+            park()
+
+
+class Derived(Base):
+    def __init__(self, stop):
+        super().__init__(stop)
+
+
+def construct(stop):
+    Derived(stop)
+
+
+def constructor():
+    for _ in range(100):
+        construct(False)  # 3.13 then runs __init__ without going through C
+    construct(True)
+
+
+def calling_generator():
+    yield sorted([3, 1, 2], key=lambda x: park() if x == 1 else x)
+
+
+def callback_in_generator():
+    return list(calling_generator())
+
+
 class Property:
     @property
     def value(self):
@@ -199,6 +253,7 @@ def stack(frame):
 def main():
     targets = [plain, generators, coroutines, async_generators, sorted_key, mapped, destructor, reduced]
     targets += [deep_recursion, wide_frames, comprehension, executed, executed_twice, evaluated]
+    targets += [dying_locals, dying_locals_of_callback, dying_by_exception, callback_in_generator, constructor]
     targets += [größe, 名前, 𐎠𐎡, catching, decorated]
     targets += [renamed(name) for name in ("x" * 10_000, "ü" * 4096, "\U0001f600" * 5000, "nul\0", "\ud800", "")]
     threads = [threading.Thread(target=f, name=f"{i}-{f.__name__}", daemon=True) for i, f in enumerate(targets)]
