@@ -44,7 +44,7 @@ func (r *Reader) checkPublished() error {
 	if r.layout.published == nil {
 		return nil
 	}
-	const cookie, freeThreaded, words = 0, 2, 73
+	const freeThreaded, words = 2, 73
 	var own [8 * words]byte
 	if err := r.mem.ReadAt(own[:], r.Image.Runtime); err != nil {
 		return err

@@ -41,11 +41,11 @@ func findAll(t testing.TB) pristine {
 func provoke(t testing.TB, mem Memory, image Image, p pristine) {
 	t.Helper()
 	begin := time.Now()
-	_, _ = NewReader(mem, image)
 	r, err := newReader(mem, image)
 	if err != nil {
 		t.Fatal(err)
 	}
+	_, _ = r.checkPublished(), r.checkStructures()
 	_, _ = r.Generation()
 	_, _ = r.Threads()
 	_, _ = r.ThreadNames(func(uint64) bool { return true })
@@ -230,18 +230,26 @@ func FuzzPattern(f *testing.F) {
 	f.Add(append(word(0x10000), word(0x20)...))
 	f.Add(append(word(0x7fff00001000), word(0xff0000)...))
 	f.Add(append(word(0x10008), append(word(0xffff), word(8)...)...))
-	image := Image{Version: Version{3, 11, 7}, Runtime: 0x1000, None: 0x2000, CodeType: 0x10000, StrType: 0x20000}
+	f.Add(append(make([]byte, 70), 3, 0)) // trampolines everywhere
 	f.Fuzz(func(t *testing.T, pattern []byte) {
 		if len(pattern) == 0 || len(pattern) > 1<<16 {
 			return
 		}
-		mem := &everywhere{pattern, hostileBudget}
-		word := le.Uint64(append(append([]byte{}, pattern...), make([]byte, 8)...))
-		image.CodeType = word // whatever is read is code
-		ref := ThreadRef{addr: 0x10000}
-		buf := make([]byte, 512)
-		_ = mem.ReadAt(buf, ref.addr)
-		ref.interp, ref.NativeID = le.Uint64(buf[layout311.thread.interp:]), le.Uint64(buf[layout311.thread.nativeID:])
-		provoke(t, mem, image, pristine{Otel{ContextVar: 0x30000, SpanKey: word}, []ThreadRef{ref}})
+		for minor := 11; minor <= 13; minor++ {
+			version := Version{3, minor, 0}
+			l, err := layoutOf(version)
+			if err != nil {
+				t.Fatal(err)
+			}
+			mem := &everywhere{pattern, hostileBudget}
+			word := le.Uint64(append(append([]byte{}, pattern...), make([]byte, 8)...))
+			// Whatever is read is code.
+			image := Image{Version: version, Runtime: 0x1000, None: 0x2000, CodeType: word, StrType: 0x20000}
+			ref := ThreadRef{addr: 0x10000, gil: 0x3000}
+			buf := make([]byte, 512)
+			_ = mem.ReadAt(buf, ref.addr)
+			ref.interp, ref.NativeID = le.Uint64(buf[l.thread.interp:]), le.Uint64(buf[l.thread.nativeID:])
+			provoke(t, mem, image, pristine{Otel{ContextVar: 0x30000, SpanKey: word}, []ThreadRef{ref}})
+		}
 	})
 }
