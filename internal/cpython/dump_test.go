@@ -16,9 +16,12 @@ import (
 	"github.com/spanflame/spanflame/internal/proc"
 )
 
-var update = flag.Bool("update", false, "record what testdata/dump-3.11.gz holds anew (Linux, with OpenTelemetry)")
+var update = flag.Bool("update", false, "record what testdata/dump-3.*.gz hold anew (Linux, with OpenTelemetry)")
 
-const dumpFile = "testdata/dump-3.11.gz"
+// dumpMinors are the versions 3.x of which there is a dump.
+var dumpMinors = []int{11, 12, 13}
+
+func dumpFile(minor int) string { return fmt.Sprintf("testdata/dump-3.%d.gz", minor) }
 
 // dump is what a session read of a target's memory, and the session's outcome.
 // It is a Memory, which needs no target. It allows so many bytes to be read.
@@ -183,14 +186,19 @@ func (d *dump) write(t *testing.T) {
 		t.Fatal(err)
 	}
 	z.Close()
-	if err := os.WriteFile(dumpFile, out.Bytes(), 0o644); err != nil {
+	if err := os.WriteFile(dumpFile(d.Image.Version[1]), out.Bytes(), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// readDump reads the recorded dump, once.
-var readDump = sync.OnceValues(func() (*dump, error) {
-	f, err := os.Open(dumpFile)
+// dumps holds each recorded dump, read once.
+var dumps sync.Map
+
+func readDump(minor int) (*dump, error) {
+	if d, ok := dumps.Load(minor); ok {
+		return d.(*dump), nil
+	}
+	f, err := os.Open(dumpFile(minor))
 	if err != nil {
 		return nil, err
 	}
@@ -200,13 +208,17 @@ var readDump = sync.OnceValues(func() (*dump, error) {
 		return nil, err
 	}
 	var d dump
-	return &d, gob.NewDecoder(z).Decode(&d)
-})
+	if err := gob.NewDecoder(z).Decode(&d); err != nil {
+		return nil, err
+	}
+	dumps.Store(minor, &d)
+	return &d, nil
+}
 
-// openDump returns a copy of the dump that may be changed.
-func openDump(t testing.TB, budget int) *dump {
+// openDump returns a copy of a dump that may be changed.
+func openDump(t testing.TB, minor, budget int) *dump {
 	t.Helper()
-	d, err := readDump()
+	d, err := readDump(minor)
 	if err != nil {
 		t.Fatal(err)
 	}

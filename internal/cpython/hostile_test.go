@@ -2,6 +2,7 @@ package cpython
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -19,9 +20,9 @@ type pristine struct {
 	refs []ThreadRef
 }
 
-func findAll(t testing.TB) pristine {
+func findAll(t testing.TB, minor int) pristine {
 	t.Helper()
-	d := openDump(t, 64<<20)
+	d := openDump(t, minor, 64<<20)
 	r, err := newReader(d, d.Image)
 	if err != nil {
 		t.Fatal(err)
@@ -73,8 +74,17 @@ func provoke(t testing.TB, mem Memory, image Image, p pristine) {
 // TestHostileMemory overwrites one word at a time: with itself for a cycle,
 // with its neighbour, with what is no pointer, with sizes beyond measure.
 func TestHostileMemory(t *testing.T) {
-	p := findAll(t)
-	l := &layout311
+	for _, minor := range dumpMinors {
+		t.Run(fmt.Sprintf("3.%d", minor), func(t *testing.T) { hostileMemory(t, minor) })
+	}
+}
+
+func hostileMemory(t *testing.T, minor int) {
+	p := findAll(t, minor)
+	l, err := layoutOf(Version{3, minor, 0})
+	if err != nil {
+		t.Fatal(err)
+	}
 	interp := func(d *dump) uint64 { return p.refs[0].interp }
 	victim := p.refs[1].addr
 	state := func(field uint64) func(*dump) uint64 {
@@ -89,13 +99,16 @@ func TestHostileMemory(t *testing.T) {
 		}
 	}
 	frame := through(state(l.thread.cframe), l.thread.cframeCurrent)
+	if l.thread.current != 0 {
+		frame = state(l.thread.current)
+	}
 	code := through(through(frame, l.frame.code), 0)
 	chunk := through(state(l.thread.chunk), 0)
 	modules := through(func(d *dump) uint64 { return interp(d) + l.interpModules }, 0)
 	hamt := through(through(state(l.thread.context), l.context.vars), l.context.hamtRoot)
 	pair := through(hamt, l.context.bitmapArray)
 	for _, ref := range p.refs { // one in whose context that is
-		if d := openDump(t, 0); d.word(pair(d)) == nil {
+		if d := openDump(t, minor, 0); d.word(pair(d)) == nil {
 			victim = ref.addr
 		}
 	}
@@ -141,7 +154,7 @@ func TestHostileMemory(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, value := range []uint64{0, 1, 8, 4096, math.MaxInt32, 1 << 46, math.MaxInt64, math.MaxUint64, math.MaxUint64 - 40} {
-				d := openDump(t, hostileBudget)
+				d := openDump(t, minor, hostileBudget)
 				addr := address(d)
 				word := d.word(addr)
 				if word == nil {
@@ -151,11 +164,11 @@ func TestHostileMemory(t *testing.T) {
 				provoke(t, d, d.Image, p)
 			}
 			for _, delta := range []uint64{0, 8, math.MaxUint64 - 7, 4096} {
-				d := openDump(t, hostileBudget)
+				d := openDump(t, minor, hostileBudget)
 				addr := address(d)
 				le.PutUint64(d.word(addr), addr+delta)
 				provoke(t, d, d.Image, p)
-				d = openDump(t, hostileBudget)
+				d = openDump(t, minor, hostileBudget)
 				word := d.word(addr)
 				le.PutUint64(word, le.Uint64(word)+delta)
 				provoke(t, d, d.Image, p)
@@ -166,11 +179,19 @@ func TestHostileMemory(t *testing.T) {
 
 // FuzzMemory changes words of the recorded memory: each change takes 8 bytes.
 func FuzzMemory(f *testing.F) {
-	p := findAll(f)
+	all := map[int]pristine{}
+	for _, minor := range dumpMinors {
+		all[minor] = findAll(f, minor)
+	}
 	f.Add([]byte{0, 1, 0, 8, 0, 0, 0, 3})
 	f.Add([]byte{0, 1, 0, 16, 1, 0, 9, 0, 0, 5, 0, 24, 2, 0, 0, 0, 0, 9, 1, 8, 3, 0, 0, 7})
 	f.Fuzz(func(t *testing.T, changes []byte) {
-		d := openDump(t, hostileBudget)
+		if len(changes) == 0 {
+			return
+		}
+		minor := dumpMinors[int(changes[0])%len(dumpMinors)]
+		p := all[minor]
+		d := openDump(t, minor, hostileBudget)
 		for ; len(changes) >= 8; changes = changes[8:] {
 			b := d.Blocks[int(binary.BigEndian.Uint16(changes))%len(d.Blocks)]
 			if len(b.Data) < 8 {

@@ -3,6 +3,7 @@
 package cpython
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,20 +14,35 @@ import (
 // TestRecord reads a live interpreter as TestReplay reads a recorded one, which
 // it records anew with -update.
 func TestRecord(t *testing.T) {
-	path := interpreter(t, 11)
+	for _, minor := range dumpMinors {
+		t.Run(fmt.Sprintf("3.%d", minor), func(t *testing.T) { record(t, minor) })
+	}
+}
+
+func record(t *testing.T, minor int) {
+	path := interpreter(t, minor)
 	env := withOtel(t, path)
 	program := filepath.Join("testdata", "spans.py")
-	const debian = "/usr/bin/python3.11"
-	if _, err := os.Stat(debian); err == nil && *update {
+	if *update {
 		// No paths of the machine that records.
 		dir := t.TempDir()
-		out, err := exec.Command(path, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").Output()
-		if err != nil {
-			t.Fatal(err)
+		link := func(name, code, python string) string {
+			out, err := exec.Command(python, "-c", code).Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			to := filepath.Join(dir, name)
+			if err := os.Symlink(strings.TrimSpace(string(out)), to); err != nil {
+				t.Fatal(err)
+			}
+			return to
 		}
-		packages := filepath.Join(dir, "packages")
-		if err := os.Symlink(strings.TrimSpace(string(out)), packages); err != nil {
-			t.Fatal(err)
+		env = []string{"PYTHONPATH=" + link("packages", "import sysconfig; print(sysconfig.get_path('purelib'))", interpreter(t, 11))}
+		const debian = "/usr/bin/python3.11"
+		if _, err := os.Stat(debian); err == nil && minor == 11 {
+			path = debian
+		} else {
+			env = append(env, "PYTHONHOME="+link("python", "import sys; print(sys.base_prefix)", path))
 		}
 		source, err := os.ReadFile(program)
 		if err != nil {
@@ -36,7 +52,6 @@ func TestRecord(t *testing.T) {
 		if err := os.WriteFile(program, source, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		path, env = debian, []string{"PYTHONPATH=" + packages}
 	}
 	p := startPython(t, path, env, program)
 	if _, err := p.out.ReadBytes('\n'); err != nil {

@@ -1,6 +1,7 @@
 package cpython
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -8,7 +9,13 @@ import (
 
 // TestReplay needs no Python: it reads memory that was recorded.
 func TestReplay(t *testing.T) {
-	d := openDump(t, 64<<20)
+	for _, minor := range dumpMinors {
+		t.Run(fmt.Sprintf("3.%d", minor), func(t *testing.T) { replay(t, openDump(t, minor, 64<<20)) })
+	}
+}
+
+func replay(t *testing.T, d *dump) {
+	t.Helper()
 	linked, deepest := 0, 0
 	for _, s := range d.Truth {
 		deepest = max(deepest, len(s.Stack))
