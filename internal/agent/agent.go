@@ -40,13 +40,14 @@ type agent struct {
 	in     Input
 	outlet *outlet
 
-	mu      sync.Mutex
-	targets map[int]*target // by pid; those that live
-	seen    int             // targets so far
-	totals  counts
-	told    map[string]bool // lines that are said once
-	refused map[int]string  // by pid: why it is not profiled
-	changed chan struct{}   // something above changed
+	mu       sync.Mutex
+	targets  map[int]*target // by pid; those that live
+	seen     int             // targets so far
+	totals   counts
+	told     map[string]bool // lines that are said once
+	replaced map[int]origin  // by pid: where a program that exec replaced had come to
+	refused  map[int]string  // by pid: why it is not profiled
+	changed  chan struct{}   // something above changed
 }
 
 // Main follows the command and its descendants until they are gone, delivers
@@ -58,7 +59,7 @@ func Main(ctx context.Context, in Input) error {
 	}
 	a := &agent{
 		in: in, outlet: outlet,
-		targets: map[int]*target{}, told: map[string]bool{}, refused: map[int]string{}, changed: make(chan struct{}, 1),
+		targets: map[int]*target{}, told: map[string]bool{}, refused: map[int]string{}, replaced: map[int]origin{}, changed: make(chan struct{}, 1),
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
@@ -116,7 +117,7 @@ func (a *agent) exited(pid int) {
 	for _, t := range a.living() {
 		t.flushNow()
 	}
-	a.outlet.flush(time.Until(deadline))
+	a.outlet.flush(max(time.Until(deadline), settle)) // a file takes a moment too
 	if line := a.summary(); line != "" {
 		a.in.Log.Info(line)
 	}
@@ -273,6 +274,11 @@ func (a *agent) run(process *proc.Process, memory *proc.Memory, program program,
 	if a.targets[process.PID] == t {
 		delete(a.targets, process.PID)
 	}
+	if t.replaced && len(a.replaced) < maxReplaced {
+		a.replaced[process.PID] = t.origin()
+	} else {
+		delete(a.replaced, process.PID)
+	}
 	a.totals.add(t.sampler.counts)
 	a.mu.Unlock()
 	a.notify()
@@ -292,14 +298,19 @@ func (a *agent) guard(t *target) {
 // displace ends the target that has this pid so far, if any, and returns where
 // the next one begins to count.
 func (a *agent) displace(pid int) origin {
-	t := a.target(pid)
-	if t == nil {
-		return origin{}
+	if t := a.target(pid); t != nil {
+		t.end()
+		<-t.done
+		return t.origin()
 	}
-	t.end()
-	<-t.done
-	return t.origin()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.replaced[pid]
 }
+
+// maxReplaced bounds what is remembered of programs that were replaced by one
+// that is not followed.
+const maxReplaced = 1 << 16
 
 // summary says in one line what was done and where it went; nothing if it has
 // been said already why nothing was done.

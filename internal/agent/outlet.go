@@ -3,9 +3,11 @@ package agent
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spanflame/spanflame/internal/config"
@@ -70,8 +72,8 @@ func (o *outlet) shutdown(d time.Duration) {
 	}
 }
 
-// within gives deliver the time d, but not to a destination that has never
-// answered: a command without a collector should not end much later for it.
+// within gives deliver the time d, but not where nobody has ever listened: a
+// command without a collector should not end much later for it.
 func (o *outlet) within(d time.Duration, deliver func(context.Context) error) {
 	const tries, look = 2, 20 * time.Millisecond
 	ctx, cancel := context.WithTimeout(context.Background(), d)
@@ -88,7 +90,8 @@ func (o *outlet) within(d time.Duration, deliver func(context.Context) error) {
 		case <-done:
 			return
 		case <-ticker.C:
-			if s := o.queue.Stats(); s.Delivered.Profiles == 0 && s.Failures >= tries {
+			s := o.queue.Stats()
+			if s.Delivered.Profiles == 0 && s.Failures >= tries && errors.Is(s.LastError, syscall.ECONNREFUSED) {
 				cancel()
 			}
 		}
@@ -112,7 +115,7 @@ func (o *outlet) fate() string {
 	case o.files != nil:
 		return "lost: no file could be written"
 	}
-	return fmt.Sprintf("lost: no profile reached %s (--pprof-path PREFIX writes files instead)", o.to)
+	return fmt.Sprintf("lost: %s took no profile (--pprof-path PREFIX writes files instead)", o.to)
 }
 
 // written names the files, if there are few.

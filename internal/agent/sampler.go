@@ -242,7 +242,9 @@ func (s *sampler) window(now time.Time, final bool) *profile.Profile {
 		if t.task == nil {
 			continue
 		}
-		if usage, err := t.task.Usage(); err == nil {
+		// In the end a thread that called exec has the first one's id: what is
+		// more than the process used is not this thread's.
+		if usage, err := t.task.Usage(); err == nil && (!final || usage.CPU-t.usage.CPU <= s.unbooked()) {
 			s.charge(t, usage)
 		}
 	}
@@ -258,10 +260,7 @@ func (s *sampler) bookRest(final bool) {
 	if s.process.PID == 0 {
 		return
 	}
-	if clock, err := s.process.CPU(); err == nil {
-		s.clock = clock
-	}
-	rest := s.clock - s.booked - s.charged
+	rest := s.unbooked()
 	s.charged = 0
 	if rest <= 0 {
 		s.booked = s.clock - rest
@@ -274,6 +273,22 @@ func (s *sampler) bookRest(final bool) {
 	native := min(rest, s.native.take())
 	s.ledger.extra(frameNative, native)
 	s.ledger.extra(frameNotObserved, rest-native)
+}
+
+// unbooked is what the process used and no thread was charged with.
+func (s *sampler) unbooked() time.Duration {
+	if clock, err := s.process.CPU(); err == nil {
+		s.clock = clock
+	}
+	return s.clock - s.booked - s.charged
+}
+
+// forget gives up the threads of a program that exec has replaced: their kernel
+// ids may be those of others now.
+func (s *sampler) forget() {
+	for _, t := range s.threads {
+		t.close()
+	}
 }
 
 // close releases the threads.

@@ -35,6 +35,7 @@ type target struct {
 	stopOnce sync.Once
 	done     chan struct{} // closed at its end
 
+	replaced bool // by another program; read it after done
 	program  program
 	seq      int
 	begin    time.Time // of the window
@@ -77,7 +78,11 @@ func (t *target) run() {
 		}
 		t.take(now)
 		if err := t.sampler.tick(now); err != nil {
-			t.window(now, true) // its end, or another program by exec, which registers anew
+			// Its end, or another program by exec, which registers anew.
+			if t.replaced = !t.process.Gone(); t.replaced {
+				t.sampler.forget()
+			}
+			t.window(now, true)
 			return
 		}
 		if now.Sub(t.drained) >= drainEvery {

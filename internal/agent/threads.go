@@ -181,8 +181,13 @@ func (s *sampler) meet(ref cpython.ThreadRef, now time.Time, tick time.Duration,
 		if known {
 			t.told = s.start.at
 		}
-		t.account.startup += usage.CPU - before
-		s.charged += usage.CPU - before
+		startup := usage.CPU - before
+		if known {
+			// The thread that called exec goes on under the first one's id.
+			startup = min(startup, max(0, s.clock-s.start.process))
+		}
+		t.account.startup += startup
+		s.charged += startup
 	} else {
 		t.told = latest(t.told, now.Add(-tick))
 		t.account.charge(usage.CPU)

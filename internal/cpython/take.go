@@ -31,6 +31,7 @@ type take struct {
 	thrice bool // read the data stack three times
 
 	frames    []rawFrame
+	top       rawFrame // the current frame, if it is a generator's
 	gens      []uint64 // frames outside the data stack that the walk met
 	stamps    comparison
 	truncated bool
@@ -162,7 +163,7 @@ const (
 
 // walk follows the stack from the frame that ran when the data stack was read.
 func (k *take) walk(t *Thread) ([]rawFrame, verdict) {
-	k.frames, k.gens, k.truncated, k.steps = k.frames[:0], k.gens[:0], false, 0
+	k.frames, k.gens, k.truncated, k.steps, k.top = k.frames[:0], k.gens[:0], false, 0, rawFrame{}
 	current, v := k.current(t)
 	if current == 0 {
 		return k.frames, v
@@ -174,11 +175,14 @@ func (k *take) walk(t *Thread) ([]rawFrame, verdict) {
 			break
 		}
 		f, v := k.frame(t, addr)
+		n := len(k.frames)
+		if n == 0 && addr == current && f.outside && !f.trampoline {
+			k.top = f
+		}
 		if v == torn {
 			return nil, torn
 		}
 		result = min(result, v)
-		n := len(k.frames)
 		switch {
 		case !f.trampoline:
 			if n > 0 && !k.frames[n-1].entry && f.stackTop < 0 {

@@ -177,6 +177,17 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
+// A program that exec replaces by Python is profiled anew, from there on.
+func TestExec(t *testing.T) {
+	repeat(t, func(m *trial) {
+		p, tr := run(t, options{}, "execs.py", "0").main(t)
+		m.measured(near("cpu of the process", p.cpu(all), tr.CPU, 0.03, afterwards))
+		for _, name := range []string{"stage_0", "stage_1", "stage_2"} {
+			m.measured(near("cpu of "+name, p.cpu(in(name)), 200e6, 0.1, tick))
+		}
+	})
+}
+
 // Several windows together say the same as one.
 func TestWindows(t *testing.T) {
 	repeat(t, func(m *trial) {
