@@ -244,7 +244,8 @@ func (s *sampler) window(now time.Time, final bool) *profile.Profile {
 		}
 		// In the end a thread that called exec has the first one's id: what is
 		// more than the process used is not this thread's.
-		if usage, err := t.task.Usage(); err == nil && (!final || usage.CPU-t.usage.CPU <= s.unbooked()) {
+		usage, err := t.task.Usage()
+		if used := usage.CPU - t.usage.CPU; err == nil && (!final || used >= 0 && used <= s.unbooked()) {
 			s.charge(t, usage)
 		}
 	}

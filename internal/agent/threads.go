@@ -184,7 +184,7 @@ func (s *sampler) meet(ref cpython.ThreadRef, now time.Time, tick time.Duration,
 		startup := usage.CPU - before
 		if known {
 			// The thread that called exec goes on under the first one's id.
-			startup = min(startup, max(0, s.clock-s.start.process))
+			startup = max(0, min(startup, s.clock-s.start.process))
 		}
 		t.account.startup += startup
 		s.charged += startup
