@@ -205,7 +205,13 @@ def instances():
     name = step.__qualname__
     edges = [[name, "A.__init__"], [name, "A.__del__"], ["A.__init__", "la"], ["A.__del__", "lb"]]
     edges += [[name, "drop"], ["drop", "A.__init__"], ["drop", "A.__del__"]]
-    edges += [[name, "hold"], ["hold", "B.__init__"], ["hold", "A.__del__"], ["B.__init__", "A.__init__"], ["B.__init__", "lb"]]
+    edges += [
+        [name, "hold"],
+        ["hold", "B.__init__"],
+        ["hold", "A.__del__"],
+        ["B.__init__", "A.__init__"],
+        ["B.__init__", "lb"],
+    ]
     return step, edges
 
 
