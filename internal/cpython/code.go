@@ -20,6 +20,7 @@ type Code struct {
 	table     []byte
 	lines     map[int32]int32
 	names     map[string]bool // that it uses; nil until asked for
+	since     uint64          // the round in which it was met
 	trusted   uint64          // the sample in which it was last found the same
 	compared  uint64          // the round in which the proof was last read again
 }
@@ -49,7 +50,7 @@ func (r *Reader) load(addr uint64) (*Code, error) {
 	if le.Uint64(object[objectType:]) != r.Image.CodeType {
 		return nil, errMalformed
 	}
-	c := &Code{addr: addr, FirstLine: int32(le.Uint32(object[l.firstLine:])), format: r.layout.lines}
+	c := &Code{addr: addr, since: r.round, FirstLine: int32(le.Uint32(object[l.firstLine:])), format: r.layout.lines}
 	words := uint64(le.Uint32(object[l.stackSize:])) + uint64(le.Uint32(object[l.localsPlus:]))
 	c.frameSize = r.layout.frame.size + 8*words
 	c.size = 2 * le.Uint64(object[varSize:])
@@ -119,14 +120,18 @@ type comparison struct {
 	codes  []*Code // each once
 	gather gather
 	of     []*Code // what gather reads
-	full   bool    // with texts
+	pieces []int   // and how many pieces of each
+	wanted []int   // buffer
 	now    reading
 }
 
-// textsEvery is how often texts are compared in a process in which no code
-// object was seen to take another's place. Those that look alike but for their
-// texts come from one template, and others that do not will be met as well.
-const textsEvery = 64
+// youngFor is for how many comparisons a code object may be one of those that
+// are made and freed all the time. When it is older than that, and no other one
+// was seen to take a place, only the object itself is compared, not the texts
+// that it points to.
+const youngFor = 1000
+
+func (r *Reader) settled(c *Code) bool { return !r.recycles && r.round-c.since > youngFor }
 
 // same checks, in one call, whether all codes still are what they were. It
 // forgets those that are not.
@@ -134,12 +139,19 @@ func (c *comparison) same(r *Reader) (bool, error) {
 	if len(c.codes) == 0 {
 		return true, nil
 	}
-	full := r.recycles || r.round%textsEvery == 0
-	if full != c.full || !slices.Equal(c.codes, c.of) {
-		c.of, c.full = append(c.of[:0], c.codes...), full
+	c.wanted = c.wanted[:0]
+	for _, code := range c.codes {
+		n := len(code.proof.pieces)
+		if r.settled(code) {
+			n = 1 // the first is of the object itself
+		}
+		c.wanted = append(c.wanted, n)
+	}
+	if !slices.Equal(c.wanted, c.pieces) || !slices.Equal(c.codes, c.of) {
+		c.of, c.pieces = append(c.of[:0], c.codes...), append(c.pieces[:0], c.wanted...)
 		c.gather.spans = c.gather.spans[:0]
-		for _, code := range c.codes {
-			c.gather.add(code.proof.pieces[:c.pieces(code)])
+		for i, code := range c.codes {
+			c.gather.add(code.proof.pieces[:c.pieces[i]])
 		}
 		c.gather.plan()
 	}
@@ -152,8 +164,8 @@ func (c *comparison) same(r *Reader) (bool, error) {
 		return false, err
 	}
 	same, from := true, 0
-	for _, code := range c.codes {
-		n := c.pieces(code)
+	for i, code := range c.codes {
+		n := c.pieces[i]
 		if !code.proof.holds(&c.now, from, n) {
 			r.stale(code)
 			same = false
@@ -161,13 +173,4 @@ func (c *comparison) same(r *Reader) (bool, error) {
 		from += n
 	}
 	return same, nil
-}
-
-// pieces is how many of a code object's are read: the first is of the object
-// itself.
-func (c *comparison) pieces(code *Code) int {
-	if c.full {
-		return len(code.proof.pieces)
-	}
-	return 1
 }
