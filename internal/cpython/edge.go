@@ -87,6 +87,9 @@ func (r *Reader) names(e edge) bool {
 	case strings.HasPrefix(name, "<"):
 		return strings.HasPrefix(e.callee.Function, e.caller.Function+".<locals>.") || e.caller.Function == "<module>"
 	}
+	if e.caller.Function == "<module>" {
+		return false // it names what it defines, too
+	}
 	if e.caller.names == nil {
 		e.caller.names = r.namesOf(e.caller)
 	}
@@ -141,38 +144,4 @@ func (r *Reader) identifiers(pointers []byte, names map[string]bool) {
 			rest = rest[1:] // a short name at the very end of what is mapped
 		}
 	}
-}
-
-// withBrief puts the generator that was current when the sample began on top of
-// a stack that was read once it had yielded, over the frame that runs it. Its
-// stack is seldom to be had, since it runs for a microsecond at a time; without
-// it what runs it would get its time.
-func (t *Thread) withBrief(raw []rawFrame) []rawFrame {
-	const levels = 4 // what runs it may have gone on to call others
-	f := t.briefly
-	if f.code == 0 || len(raw) == 0 || raw[0].addr == f.addr {
-		return raw
-	}
-	if f.known = t.r.codes[f.code]; f.known == nil {
-		var err error
-		if f.known, err = t.r.load(f.code); err != nil {
-			return raw
-		}
-	}
-	if f.offset(t)+2 >= f.known.size+2 {
-		return raw
-	}
-	for i := range raw[:min(levels, len(raw))] {
-		e := edge{raw[i].known, f.known}
-		if t.r.edges[e] < believed && !t.r.names(e) {
-			continue
-		}
-		of := comparison{codes: []*Code{f.known}}
-		if same, err := of.same(t.r); !same || err != nil {
-			return raw
-		}
-		t.withTop = append(append(t.withTop[:0], f), raw[i:]...)
-		return t.withTop
-	}
-	return raw
 }

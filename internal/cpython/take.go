@@ -31,7 +31,6 @@ type take struct {
 	thrice bool // read the data stack three times
 
 	frames    []rawFrame
-	top       rawFrame // the current frame, if it is a generator's
 	gens      []uint64 // frames outside the data stack that the walk met
 	stamps    comparison
 	truncated bool
@@ -163,7 +162,7 @@ const (
 
 // walk follows the stack from the frame that ran when the data stack was read.
 func (k *take) walk(t *Thread) ([]rawFrame, verdict) {
-	k.frames, k.gens, k.truncated, k.steps, k.top = k.frames[:0], k.gens[:0], false, 0, rawFrame{}
+	k.frames, k.gens, k.truncated, k.steps = k.frames[:0], k.gens[:0], false, 0
 	current, v := k.current(t)
 	if current == 0 {
 		return k.frames, v
@@ -176,9 +175,6 @@ func (k *take) walk(t *Thread) ([]rawFrame, verdict) {
 		}
 		f, v := k.frame(t, addr)
 		n := len(k.frames)
-		if n == 0 && addr == current && f.outside && !f.trampoline {
-			k.top = f
-		}
 		if v == torn {
 			return nil, torn
 		}

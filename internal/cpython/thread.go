@@ -49,13 +49,10 @@ type Thread struct {
 	proven      Span   // what the proof proves
 	recheck     gather // how to read the proof again
 
-	take    take
-	met     bool // the current frame of this sample
-	withTop []rawFrame
-	briefly rawFrame // it, if it was a generator's: it may be gone in a microsecond
-	have    bool     // a stack of this sample, if not its span
-	last    uint64   // fingerprint of the last reading whose top did not seem to run
-	same    int      // how often it was read in a row
+	take take
+	have bool   // a stack of this sample, if not its span
+	last uint64 // fingerprint of the last reading whose top did not seem to run
+	same int    // how often it was read in a row
 }
 
 // chunk is a piece of the data stack.
@@ -70,7 +67,7 @@ func (r *Reader) Thread(ref ThreadRef) *Thread { return &Thread{Ref: ref, r: r} 
 func (t *Thread) Sample() error {
 	t.r.sample++
 	t.last, t.same = 0, 0
-	t.have, t.Torn, t.met = false, false, false
+	t.have, t.Torn = false, false
 	t.take.thrice = false
 	var failed error
 	for try := range maxTries {
@@ -117,9 +114,6 @@ func (t *Thread) try(number int) (done bool, err error) {
 		return false, nil
 	}
 	frames, verdict := k.walk(t)
-	if !t.met {
-		t.met, t.briefly = true, k.top
-	}
 	if verdict != between {
 		t.same = 0
 	}
@@ -139,9 +133,6 @@ func (t *Thread) try(number int) (done bool, err error) {
 		proven = true
 	}
 	if doubtful == 0 || !t.have || t.Torn {
-		if doubtful == 0 {
-			frames = t.withBrief(frames)
-		}
 		t.accept(frames[doubtful:], proven)
 		t.Torn = doubtful > 0
 	}
