@@ -67,9 +67,6 @@ func (r *Reader) load(addr uint64) (*Code, error) {
 	if w.err != nil {
 		return nil, w.err
 	}
-	if c.Function == "" {
-		return nil, errMalformed // an object that is being freed
-	}
 	if r.known += c.weight(); len(r.codes) >= maxCodes || r.known > maxKnown {
 		clear(r.codes) // a program that makes code without end
 		clear(r.edges)
