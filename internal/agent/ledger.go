@@ -300,7 +300,7 @@ func (l *ledger) frame(f cpython.Frame) int {
 	i, ok := l.frames[f]
 	if !ok {
 		i = l.builder.Frame(profile.Frame{
-			Function:  f.Code.Function,
+			Function:  cmp.Or(f.Code.Function, "<unnamed>"), // pprof knows no function without a name
 			File:      f.Code.File,
 			Line:      f.Code.Line(f.Offset),
 			StartLine: f.Code.FirstLine,
