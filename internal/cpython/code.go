@@ -131,7 +131,7 @@ type comparison struct {
 // that it points to.
 const youngFor = 1000
 
-func (r *Reader) settled(c *Code) bool { return !r.recycles && r.round-c.since > youngFor }
+func (r *Reader) established(c *Code) bool { return !r.recycles && r.round-c.since > youngFor }
 
 // same checks, in one call, whether all codes still are what they were. It
 // forgets those that are not.
@@ -142,7 +142,7 @@ func (c *comparison) same(r *Reader) (bool, error) {
 	c.wanted = c.wanted[:0]
 	for _, code := range c.codes {
 		n := len(code.proof.pieces)
-		if r.settled(code) {
+		if r.established(code) {
 			n = 1 // the first is of the object itself
 		}
 		c.wanted = append(c.wanted, n)

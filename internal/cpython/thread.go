@@ -214,7 +214,7 @@ func (t *Thread) identify(raw []rawFrame) (bool, error) {
 			}
 			met = true
 		}
-		if f.known.compared != t.r.round && (!t.r.settled(f.known) || f.known.trusted != t.r.sample) {
+		if f.known.compared != t.r.round && (!t.r.established(f.known) || f.known.trusted != t.r.sample) {
 			f.known.compared = t.r.round
 			k.stamps.codes = append(k.stamps.codes, f.known)
 		}
